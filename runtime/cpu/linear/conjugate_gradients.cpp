@@ -37,12 +37,6 @@ double norm_of(const Products& products, bool in_energy) {
   return std::sqrt(in_energy ? products.rz : products.rr);
 }
 
-/// The next direction: p = z + beta p.
-template <class T>
-void turn(const T* z, T beta, T* p, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) p[i] = z[i] + beta * p[i];
-}
-
 /// What a direction p leads to.
 enum class Direction { down, along_negative, nowhere };
 
@@ -54,40 +48,87 @@ Direction direction_of(double curvature, NegativeCurvature negative) {
   return follows ? Direction::along_negative : Direction::nowhere;
 }
 
+/// The vectors of a solve, and the sweeps over them.
+template <class T>
+class Sweeps {
+ public:
+  Sweeps(Pool& pool, HostPreconditioner<T>& preconditioner, CgVectors<T>& vectors, T* x,
+         const CgOptions& options)
+      : pool_(pool),
+        preconditioner_(preconditioner),
+        options_(options),
+        n_(vectors.residual.size()),
+        x_(x),
+        r_(vectors.residual.data()),
+        z_(vectors.preconditioned.data()),
+        p_(vectors.direction.data()),
+        q_(vectors.product.data()) {}
+
+  /// x = 0, and the first direction.
+  Products start() {
+    const Products products = precondition(
+        [&](std::size_t begin, std::size_t end) { std::fill(x_ + begin, x_ + end, T(0)); });
+    pool_.for_ranges(n_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+      std::copy(z_ + begin, z_ + end, p_ + begin);
+    });
+    return products;
+  }
+
+  /// x and r follow the direction.
+  Products follow(T alpha) {
+    return precondition([&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        x_[i] += alpha * p_[i];
+        r_[i] -= alpha * q_[i];
+      }
+    });
+  }
+
+  /// x alone follows it.
+  void move(T alpha) {
+    for (std::size_t i = 0; i < n_; ++i) x_[i] += alpha * p_[i];
+  }
+
+  /// The next direction: p = z + beta p.
+  void turn(T beta) {
+    pool_.for_ranges(n_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) p_[i] = z_[i] + beta * p_[i];
+    });
+  }
+
+ private:
+  /// Calls update(begin, end) for each range, then computes z = M⁻¹ r, in one sweep.
+  template <class Update>
+  Products precondition(const Update& update) {
+    SumRanges::Columns<2> columns = pool_.template collect_ranges<2>(
+        preconditioner_.ranges(), 1, [&](std::size_t k, std::size_t) {
+          const auto [begin, end] = preconditioner_.range(k);
+          update(begin, end);
+          preconditioner_.apply(k, r_, z_);
+          return products_of(options_.order, r_ + begin, z_ + begin, end - begin);
+        });
+    if (options_.sums != nullptr) options_.sums->complete(columns);
+    const double rr = pairwise_sum(columns[0]), rz = pairwise_sum(columns[1]);
+    return Products{rr, rz + preconditioner_.correct(r_, z_)};
+  }
+
+  Pool& pool_;
+  HostPreconditioner<T>& preconditioner_;
+  const CgOptions& options_;
+  std::size_t n_;
+  T *x_, *r_, *z_, *p_, *q_;
+};
+
 }  // namespace
 
 template <class T>
 CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
                              HostPreconditioner<T>& preconditioner, CgVectors<T>& vectors, T* x,
                              const CgOptions& options) {
-  const std::size_t n = vectors.residual.size();
-  vectors.resize(n);
-  T *r = vectors.residual.data(), *z = vectors.preconditioned.data(), *p = vectors.direction.data(),
-    *q = vectors.product.data();
-
-  // Calls update(begin, end) for each range, then computes z = M⁻¹ r, in one sweep.
-  const auto precondition = [&](const auto& update) {
-    SumRanges::Columns<2> columns = pool.template collect_ranges<2>(
-        preconditioner.ranges(), 1, [&](std::size_t k, std::size_t) {
-          const auto [begin, end] = preconditioner.range(k);
-          update(begin, end);
-          preconditioner.apply(k, r, z);
-          return products_of(options.order, r + begin, z + begin, end - begin);
-        });
-    if (options.sums != nullptr) options.sums->complete(columns);
-    const double rr = pairwise_sum(columns[0]), rz = pairwise_sum(columns[1]);
-    return Products{rr, rz + preconditioner.correct(r, z)};
-  };
+  vectors.resize(vectors.residual.size());
+  Sweeps<T> sweeps(pool, preconditioner, vectors, x, options);
   const auto norm = [&](const Products& of) { return norm_of(of, options.in_energy); };
-  const auto move = [&](std::size_t begin, std::size_t end, T alpha) {
-    for (std::size_t i = begin; i < end; ++i) x[i] += alpha * p[i];
-  };
-
-  Products now = precondition(
-      [&](std::size_t begin, std::size_t end) { std::fill(x + begin, x + end, T(0)); });
-  pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-    std::copy(z + begin, z + end, p + begin);
-  });
+  Products now = sweeps.start();
   const double enough = options.tolerance * norm(now);
   GainTest gains(options.eta);
   CgReport report;
@@ -99,30 +140,22 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
     if (report.iterations >= options.max_iterations) break;
     // With sums of several processes, all of them must decide alike.
     if (options.sums == nullptr && platform::EndableWork::should_end()) break;
-    const double curvature = matrix.multiply(p, q);
+    const double curvature = matrix.multiply(vectors.direction.data(), vectors.product.data());
     ++report.products;
     const Direction direction = direction_of(curvature, options.negative);
     const T alpha = static_cast<T>(now.rz / std::abs(curvature));
     if (direction != Direction::down) {
-      if (direction == Direction::along_negative) move(0, n, alpha);
+      if (direction == Direction::along_negative) sweeps.move(alpha);
       report.end = CgEnd::breakdown;
       break;
     }
-    const Products next = precondition([&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        x[i] += alpha * p[i];
-        r[i] -= alpha * q[i];
-      }
-    });
+    const Products next = sweeps.follow(alpha);
     ++report.iterations;
     if (gains.enough(now.rz * (now.rz / curvature))) {
       report.end = CgEnd::gained;
       break;
     }
-    const T beta = static_cast<T>(next.rz / now.rz);
-    pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-      turn(z + begin, beta, p + begin, end - begin);
-    });
+    sweeps.turn(static_cast<T>(next.rz / now.rz));
     now = next;
   }
   return report;

@@ -15,14 +15,4 @@ struct CpuWork {
   Bits bits;    ///< of factors
 };
 
-template <class T>
-struct TileOps;
-
-/// As tile_ops() and all_tile_ops() without an argument, which have native bits. Portable functions
-/// are those of devices (codegen/math), with the same bits for every instruction set.
-template <class T>
-const TileOps<T>& tile_ops(Bits bits);
-template <class T>
-const TileOps<T>* const* all_tile_ops(Bits bits);
-
 }  // namespace topograd::runtime::cpu

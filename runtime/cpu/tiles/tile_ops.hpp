@@ -1,12 +1,15 @@
 // The interpreter's vector table: each op on a tile of instances, per instruction set.
 #pragma once
 
+#include "../../../codegen/bits.hpp"
 #include "../../../ir/op.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
 namespace topograd::runtime::cpu {
+
+using codegen::Bits;
 
 /// Instances of a tile: few enough that a dozen tiles of double stay in the first-level cache, many
 /// enough that fetching an instruction costs little.
@@ -50,12 +53,13 @@ struct TileOps {
   const char* name;  ///< of the instruction set
 };
 
-/// The table for this machine, chosen once.
+/// The table for this machine, chosen once. Portable functions are those of devices (codegen/math),
+/// with the same bits for every instruction set.
 template <class T>
-const TileOps<T>& tile_ops();
+const TileOps<T>& tile_ops(Bits bits = Bits::native);
 
 /// All tables that run on this machine, the plainest first; null after the last. For tests.
 template <class T>
-const TileOps<T>* const* all_tile_ops();
+const TileOps<T>* const* all_tile_ops(Bits bits);
 
 }  // namespace topograd::runtime::cpu
