@@ -42,8 +42,8 @@ class CpuManifolds {
   /// out = x ⊞ δ.
   void move(Pool& pool, Workers<T>& workers, const T* x, const T* delta, T* out) const;
 
-  /// Calls f(first scalar, width, tangent) for the blocks that begin in [first, end), ascending for
-  /// each manifold.
+  /// Calls f(first scalar, width, tangent, entry) for the blocks that begin in [first, end),
+  /// ascending for each manifold, with entry(k, t) of the basis.
   template <class F>
   void for_blocks(std::uint64_t first, std::uint64_t end, const F& f) const;
 
@@ -79,7 +79,11 @@ template <class F>
 void CpuManifolds<T>::for_blocks(std::uint64_t first, std::uint64_t end, const F& f) const {
   for (const auto& kind : kinds_) {
     auto at = std::ranges::lower_bound(kind->firsts, first);
-    for (; at != kind->firsts.end() && *at < end; ++at) f(*at, kind->width, kind->tangent);
+    for (; at != kind->firsts.end() && *at < end; ++at) {
+      const auto b = static_cast<std::size_t>(at - kind->firsts.begin());
+      f(*at, kind->width, kind->tangent,
+        [&](std::uint32_t row, std::uint32_t column) { return kind->entry(b, row, column); });
+    }
   }
 }
 

@@ -150,13 +150,13 @@ void CpuSteps<T>::add_scaled_norms(PointReport& report) {
               sums[1] += on ? 0 : h * x * x;
               sums[2] += h * step * step;
             });
-        // A block's numbers have the norm of its longest column.
         manifolds.for_blocks(range.first, range.end,
-                             [&](std::uint64_t first, std::uint32_t width, std::uint32_t tangent) {
-                               const double longest = double{*std::max_element(
-                                   diagonal.data() + first, diagonal.data() + first + tangent)};
-                               for (std::uint64_t i = first; i < first + width; ++i)
-                                 sums[1] += longest * double{x_[i]} * double{x_[i]};
+                             [&](std::uint64_t first, std::uint32_t width, std::uint32_t tangent,
+                                 const auto& entry) {
+                               sums[1] += squares_along_tangents(
+                                   x_.data() + first, width, tangent,
+                                   [&](std::uint32_t t) { return double{diagonal[first + t]}; },
+                                   entry);
                              });
         return std::array{sums[0], sums[1], sums[2], max};
       });

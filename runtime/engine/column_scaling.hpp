@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace topograd::runtime {
 
@@ -39,6 +40,27 @@ T first_scale(T before, T here) {
 /// g / ‖column‖, given the square of the norm, > 0; infinite where that has overflowed.
 inline double scaled_gradient(double g, double square) {
   return std::isinf(square) ? square : g / std::sqrt(square);
+}
+
+/// Σ (‖∂r/∂x_k‖ x_k)² over the numbers of a block on a manifold, along its tangent space alone:
+/// what their rounding does to the residuals. Columns of P = ∂(x ⊞ δ)/∂δ count as orthogonal.
+///
+///   square(t)    of the norm of column t of J P
+///   entry(k, t)  of P
+template <class X, class Square, class Entry>
+double squares_along_tangents(const X* x, std::uint32_t width, std::uint32_t tangent,
+                              const Square& square, const Entry& entry) {
+  double sum = 0;
+  for (std::uint32_t t = 0; t < tangent; ++t) {
+    double norm = 0, along = 0;
+    for (std::uint32_t k = 0; k < width; ++k) {
+      const double p = double{entry(k, t)}, moved = p * double{x[k]};
+      norm += p * p;
+      along += moved * moved;
+    }
+    if (norm > 0) sum += square(t) * (along / norm / norm);
+  }
+  return sum;
 }
 
 /// 1 if columns that were 0 get their scaling later, 0 if all keep that of the first step.

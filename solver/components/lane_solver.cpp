@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -60,9 +59,8 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
     if (const runtime::ManifoldBlocks* const on = group.blocks[b].manifold)
       manifolds_.push_back(std::make_unique<Manifold>(
           Manifold{b, cpu::TileKernel<double>(on->plus), cpu::TileKernel<double>(on->basis)}));
-  if (!group.bounded && !group.on_manifolds)
-    most_by_rows_ = static_cast<std::uint32_t>(
-        std::min(kLargestReadBack, kLargestJacobian / std::max<std::uint64_t>(1, group.rows)));
+  most_by_rows_ = static_cast<std::uint32_t>(
+      std::min(kLargestReadBack, kLargestJacobian / std::max<std::uint64_t>(1, group.rows)));
   std::size_t columns = 3 * group.scalars + sums();
   for (const ComponentRows& rows : group.residuals)
     for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
@@ -71,11 +69,7 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   lanes_ = std::min(std::clamp(fit, kLanes, kTile), all);
 }
 
-StepRules::Terms LaneProgram::terms() const {
-  const SolverOptions& o = *options_;
-  return {.few = free_ <= most_by_rows_ && o.scale_free && o.precision == Precision::f64 &&
-                 !o.use_nonmonotonic_steps};
-}
+StepRules::Terms LaneProgram::terms() const { return {.few = group_->columns <= most_by_rows_}; }
 
 std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {
   return 1 + free_ + packed(free_, std::min(a, b), std::max(a, b));
@@ -86,7 +80,8 @@ struct LaneSolver::Point {
   double cost = 0;
   double* x = nullptr;
   double* gradient = nullptr;
-  double* matrix = nullptr;  // upper triangle of JᵀJ by rows
+  double* matrix = nullptr;         // upper triangle of JᵀJ by rows
+  double squares_on_manifolds = 0;  // their part of PointReport::scaled_x_norm²
 };
 
 struct LaneSolver::Lane {
@@ -151,12 +146,11 @@ void LaneSolver::make_columns() {
     here_ = take(group_.scalars);
     delta_ = take(group_.scalars);
     moved_ = take(group_.scalars);
-    std::size_t entries = 0;
     for (const auto& on : program_.manifolds()) {
       const std::size_t width = group_.blocks[on->block].width;
-      entries += width * width;
+      basis_entries_ += width * width;
     }
-    bases_ = take(entries);
+    bases_ = take(basis_entries_);
   }
   for (const ComponentRows& rows : group_.residuals)
     for (const ComponentNumbers& numbers : rows.data)
@@ -167,44 +161,45 @@ void LaneSolver::make_columns() {
   std::iota(lane_index_.begin(), lane_index_.end(), 0U);
 }
 
-void LaneSolver::bind() {
-  std::map<const double*, const double*> shared;
-  const auto constant = [&](const double* from) {
-    const double*& tile = shared[from];
-    if (tile == nullptr) {
-      auto& made = constants_.emplace_back(std::make_unique<cpu::Column<double>>(lanes_));
-      std::fill_n(made->data(), lanes_, *from);
-      tile = made->data();
-    }
-    return tile;
-  };
-  std::size_t load = 0;
-  for (const ComponentRows& rows : group_.residuals) {
-    const LaneKernel& kernel = program_.kernel(rows.kernel);
-    std::vector<const double*> data;
-    for (const ComponentNumbers& numbers : rows.data)
-      data.push_back(numbers.places == nullptr ? constant(numbers.from)
-                                               : column(loads_[load++].column));
-    std::vector<double*> sums = {column(sums_)};
-    std::vector<std::uint32_t> scalars;
-    for (const std::uint32_t p : kernel.free())
-      scalars.push_back(program_.free_number(rows.unknowns[p]));
-    for (const std::uint32_t s : scalars) sums.push_back(column(sums_ + 1 + s));
-    for (std::size_t a = 0; a < scalars.size(); ++a)
-      for (std::size_t b = a; b < scalars.size(); ++b)
-        sums.push_back(column(sums_ + program_.entry(scalars[a], scalars[b])));
-    cpu::Binding<double> binding;
-    for (const cpu::LeafUse& leaf : kernel.tile().program().columns) {
-      const std::uint32_t slot = leaf.slot;
-      const double* from = slot < kernel.data() ? data[slot]
-                           : slot < kernel.first_sum()
-                               ? column(x_ + rows.unknowns[slot - kernel.data()])
-                               : sums[slot - kernel.first_sum()];
-      binding.columns.push_back({from, false});
-    }
-    for (const std::uint32_t number : kernel.sums()) binding.outputs.push_back(sums[number]);
-    bindings_.push_back(std::move(binding));
+/// A column that has one number in all lanes.
+const double* LaneSolver::constant(const double* from) {
+  std::unique_ptr<cpu::Column<double>>& made = constants_[from];
+  if (made == nullptr) {
+    made = std::make_unique<cpu::Column<double>>(lanes_);
+    std::fill_n(made->data(), lanes_, *from);
   }
+  return made->data();
+}
+
+void LaneSolver::bind() {
+  std::size_t load = 0;
+  for (const ComponentRows& rows : group_.residuals) bindings_.push_back(binding_of(rows, load));
+}
+
+///   load  number of the rows' first column in loads_; after the call, of the next rows'
+cpu::Binding<double> LaneSolver::binding_of(const ComponentRows& rows, std::size_t& load) {
+  const LaneKernel& kernel = program_.kernel(rows.kernel);
+  std::vector<const double*> leaves;  // data, then parameters
+  for (const ComponentNumbers& numbers : rows.data)
+    leaves.push_back(numbers.places == nullptr ? constant(numbers.from)
+                                               : column(loads_[load++].column));
+  for (const std::uint32_t scalar : rows.unknowns) leaves.push_back(column(x_ + scalar));
+  std::vector<double*> sums = {column(sums_)};
+  std::vector<std::uint32_t> scalars;
+  for (const std::uint32_t p : kernel.free())
+    scalars.push_back(program_.free_number(rows.unknowns[p]));
+  for (const std::uint32_t s : scalars) sums.push_back(column(sums_ + 1 + s));
+  for (std::size_t a = 0; a < scalars.size(); ++a)
+    for (std::size_t b = a; b < scalars.size(); ++b)
+      sums.push_back(column(sums_ + program_.entry(scalars[a], scalars[b])));
+  cpu::Binding<double> binding;
+  for (const cpu::LeafUse& leaf : kernel.tile().program().columns) {
+    const bool of_sum = leaf.slot >= kernel.first_sum();
+    binding.columns.push_back(
+        {of_sum ? sums[leaf.slot - kernel.first_sum()] : leaves[leaf.slot], false});
+  }
+  for (const std::uint32_t number : kernel.sums()) binding.outputs.push_back(sums[number]);
+  return binding;
 }
 
 void LaneSolver::load(std::size_t at, std::size_t component) {
@@ -265,44 +260,39 @@ void LaneSolver::evaluate() {
     double* const to = column(x_ + s);
     for (std::size_t at = 0; at < active_; ++at) to[at] = lanes_now_[at].probe.x[s];
   }
-  if (group_.on_manifolds) move_on_manifolds();
+  for (const auto& on : program_.manifolds()) move_on_manifold(*on);
   std::fill_n(column(sums_), program_.sums() * lanes_, 0.0);
   for (std::size_t j = 0; j < bindings_.size(); ++j)
     worker_.run(program_.kernel(group_.residuals[j].kernel).tile(), bindings_[j], 0, length);
   if (group_.on_manifolds) find_bases();
 }
 
-/// Probes of blocks on manifolds: x ⊞ δ, for the blocks that move.
-void LaneSolver::move_on_manifolds() {
-  const std::size_t length = cpu::whole_lanes(active_);
-  for (const auto& on : program_.manifolds()) {
-    const ComponentBlock& block = group_.blocks[on->block];
-    for (std::size_t at = 0; at < active_; ++at) {
-      const Lane& lane = lanes_now_[at];
-      for (std::uint32_t k = 0; k < block.width; ++k) {
-        column(here_ + block.first + k)[at] = lane.phase == Phase::start
-                                                  ? lane.probe.x[block.first + k]
-                                                  : lane.here.x[block.first + k];
-        column(delta_ + block.first + k)[at] =
-            k < block.columns ? lane.length * lane.delta[block.column + k] : 0.0;
-      }
+/// Probes of a block on a manifold: x ⊞ δ, in the lanes where it moves.
+void LaneSolver::move_on_manifold(const LaneProgram::Manifold& on) {
+  const ComponentBlock& block = group_.blocks[on.block];
+  for (std::size_t at = 0; at < active_; ++at) {
+    const Lane& lane = lanes_now_[at];
+    const double* const x = lane.phase == Phase::start ? lane.probe.x : lane.here.x;
+    for (std::uint32_t k = 0; k < block.width; ++k) {
+      column(here_ + block.first + k)[at] = x[block.first + k];
+      column(delta_ + block.first + k)[at] =
+          k < block.columns ? lane.length * lane.delta[block.column + k] : 0.0;
     }
-    cpu::Binding<double> binding;
-    for (const cpu::LeafUse& leaf : on->plus.program().gathers) {
-      const std::size_t from = leaf.op == ir::Op::Tangent ? delta_ : here_;
-      binding.gathers.push_back({column(from + block.first + leaf.slot), lane_index_.data()});
-    }
-    for (std::uint32_t k = 0; k < block.width; ++k)
-      binding.outputs.push_back(column(moved_ + block.first + k));
-    worker_.run(on->plus, binding, 0, length);
-    for (std::size_t at = 0; at < active_; ++at) {
-      Lane& lane = lanes_now_[at];
-      bool moves = false;
-      for (std::uint32_t k = 0; k < block.columns; ++k)
-        moves |= column(delta_ + block.first + k)[at] != 0;
-      for (std::uint32_t k = block.first; moves && k < block.first + block.width; ++k)
-        lane.probe.x[k] = column(x_ + k)[at] = column(moved_ + k)[at];
-    }
+  }
+  cpu::Binding<double> binding;
+  for (const cpu::LeafUse& leaf : on.plus.program().gathers) {
+    const std::size_t from = leaf.op == ir::Op::Tangent ? delta_ : here_;
+    binding.gathers.push_back({column(from + block.first + leaf.slot), lane_index_.data()});
+  }
+  for (std::uint32_t k = 0; k < block.width; ++k)
+    binding.outputs.push_back(column(moved_ + block.first + k));
+  worker_.run(on.plus, binding, 0, cpu::whole_lanes(active_));
+  for (std::size_t at = 0; at < active_; ++at) {
+    bool moves = false;
+    for (std::uint32_t k = 0; k < block.columns; ++k)
+      moves |= column(delta_ + block.first + k)[at] != 0;
+    for (std::uint32_t k = block.first; moves && k < block.first + block.width; ++k)
+      lanes_now_[at].probe.x[k] = column(x_ + k)[at] = column(moved_ + k)[at];
   }
 }
 
@@ -330,12 +320,12 @@ void LaneSolver::read_sums(std::size_t at, Point& to) const {
   for (std::size_t k = 0; k < entries; ++k) to.matrix[k] = *(from += lanes_);
 }
 
-/// Pᵀ g and PᵀJᵀJP.
-void LaneSolver::read_sums_on_manifolds(std::size_t at, Point& to) const {
-  const double* const sums = columns_.data() + sums_ * lanes_ + at;
-  const std::uint32_t free = program_.free_scalars();
-  Eigen::MatrixXd basis = Eigen::MatrixXd::Zero(free, n_);
-  const double* entry = columns_.data() + bases_ * lanes_ + at;
+/// P: from coordinates to the free scalars.
+///
+///   entries  of the bases of the blocks on manifolds, one after the other
+Eigen::MatrixXd LaneSolver::basis(std::span<const double> entries) const {
+  Eigen::MatrixXd basis = Eigen::MatrixXd::Zero(program_.free_scalars(), n_);
+  const double* entry = entries.data();
   std::size_t on = 0;
   for (std::size_t b = 0; b < group_.blocks.size(); ++b) {
     const ComponentBlock& block = group_.blocks[b];
@@ -344,10 +334,34 @@ void LaneSolver::read_sums_on_manifolds(std::size_t at, Point& to) const {
     for (std::uint32_t k = 0; k < block.width; ++k) {
       const std::uint32_t row = program_.free_number(block.first + k);
       if (!moves && row != ComponentGroup::kFixed) basis(row, group_.column[block.first + k]) = 1;
-      for (std::uint32_t t = 0; moves && t < block.width; ++t, entry += lanes_)
+      for (std::uint32_t t = 0; moves && t < block.width; ++t, ++entry)
         if (t < block.columns) basis(row, block.column + t) = *entry;
     }
   }
+  return basis;
+}
+
+/// The basis at a lane's current point.
+Eigen::MatrixXd LaneSolver::basis_at(const Lane& lane) const {
+  std::vector<double> entries;
+  for (const auto& on : program_.manifolds()) {
+    const ComponentBlock& block = group_.blocks[on->block];
+    const std::vector<double> of_block = ir::evaluate<double>(
+        block.manifold->basis,
+        {.parameters = std::span<const double>(lane.here.x + block.first, block.width)});
+    entries.insert(entries.end(), of_block.begin(), of_block.end());
+  }
+  return basis(entries);
+}
+
+/// Pᵀ g and PᵀJᵀJP.
+void LaneSolver::read_sums_on_manifolds(std::size_t at, Point& to) const {
+  const double* const sums = columns_.data() + sums_ * lanes_ + at;
+  const std::uint32_t free = program_.free_scalars();
+  std::vector<double> entries(basis_entries_);
+  for (std::size_t k = 0; k < entries.size(); ++k)
+    entries[k] = columns_[(bases_ + k) * lanes_ + at];
+  const Eigen::MatrixXd basis = this->basis(entries);
   Eigen::VectorXd gradient(free);
   Eigen::MatrixXd matrix(free, free);
   for (std::uint32_t a = 0; a < free; ++a) {
@@ -359,6 +373,15 @@ void LaneSolver::read_sums_on_manifolds(std::size_t at, Point& to) const {
   const Eigen::MatrixXd projected = basis.transpose() * matrix * basis;
   for (std::uint32_t a = 0; a < n_; ++a)
     for (std::uint32_t b = a; b < n_; ++b) to.matrix[packed(n_, a, b)] = projected(a, b);
+  to.squares_on_manifolds = 0;
+  for (const auto& on : program_.manifolds()) {
+    const ComponentBlock& block = group_.blocks[on->block];
+    const std::uint32_t row = program_.free_number(block.first);
+    to.squares_on_manifolds += runtime::squares_along_tangents(
+        to.x + block.first, block.width, block.columns,
+        [&](std::uint32_t t) { return projected(block.column + t, block.column + t); },
+        [&](std::uint32_t k, std::uint32_t t) { return basis(row + k, block.column + t); });
+  }
 }
 
 bool LaneSolver::is_held(const Lane& lane, const Point& point, std::uint32_t scalar) const {
@@ -406,7 +429,7 @@ runtime::PointReport LaneSolver::report_of(const Lane& lane, const Point& point)
 
 void LaneSolver::add_scaled_norms(const Lane& lane, const Point& point,
                                   runtime::PointReport& out) const {
-  double max = 0, gradients = 0, xs = 0, steps = 0;
+  double max = 0, gradients = 0, xs = point.squares_on_manifolds, steps = 0;
   const auto add = [&](std::uint32_t k, bool held) {
     const double h = point.matrix[packed(n_, k, k)];
     if (h == 0) return;
@@ -426,13 +449,7 @@ void LaneSolver::add_scaled_norms(const Lane& lane, const Point& point,
       }
       continue;
     }
-    double longest = 0;
-    for (std::uint32_t k = block.column; k < block.column + block.columns; ++k) {
-      add(k, false);
-      longest = std::max(longest, point.matrix[packed(n_, k, k)]);
-    }
-    for (std::uint32_t s = block.first; s < block.first + block.width; ++s)
-      xs += longest * point.x[s] * point.x[s];
+    for (std::uint32_t k = block.column; k < block.column + block.columns; ++k) add(k, false);
   }
   out.scaled_gradient_max = max;
   out.scaled_gradient_norm = std::sqrt(gradients);
@@ -625,7 +642,7 @@ bool LaneSolver::factor_and_solve(Lane& lane, const runtime::StepRequest& reques
   return true;
 }
 
-/// Residuals, and Jacobian over the free scalars, at the current point.
+/// Residuals, and Jacobian over the coordinates, at the current point.
 void LaneSolver::rows_at(const Lane& lane, Eigen::VectorXd& residuals,
                          Eigen::MatrixXd* jacobian) const {
   residuals.resize(group_.rows);
@@ -649,6 +666,7 @@ void LaneSolver::rows_at(const Lane& lane, Eigen::VectorXd& residuals,
     }
     first += static_cast<Eigen::Index>(m);
   }
+  if (jacobian != nullptr && group_.on_manifolds) *jacobian *= basis_at(lane);
 }
 
 bool LaneSolver::solve_by_rows(Lane& lane, runtime::StepRequest request) {
@@ -657,14 +675,13 @@ bool LaneSolver::solve_by_rows(Lane& lane, runtime::StepRequest request) {
   Eigen::VectorXd residuals, damping(n_), scales(n_);
   Eigen::MatrixXd jacobian;
   rows_at(lane, residuals, &jacobian);
+  set_scaling(lane);
   for (std::uint32_t k = 0; k < n_; ++k) {
-    const double entry = lane.here.matrix[packed(n_, k, k)];
-    const double s = options_.jacobi_scaling ? lane.scale[k] : 1.0;
+    const double entry = lane.here.matrix[packed(n_, k, k)], s = lane.delta[k];
     const double damped = entry + runtime::column_damping(lane.damping[k], s * s, request);
-    damping[k] = std::max(0.0, damped - entry);
-    // Without damping a column counts that has become small beside its first scale.
-    const bool first = lane.scale[k] > 0 && request.lambda > 0;
-    scales[k] = first ? lane.scale[k] : entry > 0 ? 1 / std::sqrt(entry) : 1;
+    const bool is_held = s == 0;
+    damping[k] = is_held ? 0 : std::max(0.0, damped - entry);
+    scales[k] = is_held ? 0 : scale_of_rows(lane.scale[k], entry, request.lambda > 0);
   }
   const std::optional<Eigen::VectorXd> delta = solve_rows(jacobian, residuals, damping, scales);
   if (!delta) return false;
@@ -774,35 +791,28 @@ void LaneSolver::consume(std::size_t at) {
   Lane& lane = lanes_now_[at];
   read_sums(at, lane.probe);
   if (lane.phase == Phase::start) return begin(at);
-  const double norm = step_norm(lane);
-  if (lane.phase == Phase::confirm) {
-    lane.report.trial_cost = lane.probe.cost;
-    lane.report.step_norm = norm;
-    return judge_verdict(at);
-  }
-  if (lane.phase == Phase::trial) {
-    lane.report.trial_cost = lane.probe.cost;
-    lane.report.step_norm = norm;
-    if (group_.bounded) {
-      lane.search = ProjectedSearch(lane.here.cost, lane.report);
-      lane.phase = Phase::search;
-    } else if (!lane.rules.last_was_hidden()) {
-      if (const std::optional<double> length = lane.rules.other_length(lane.report)) {
-        std::swap(lane.kept, lane.probe);
-        lane.phase = Phase::longer;
-        return try_length(at, *length);
-      }
-    }
-  } else if (lane.phase == Phase::longer) {
-    const runtime::StepReport other{.step_norm = norm, .trial_cost = lane.probe.cost};
-    if (!StepRules::take_length(lane.report, lane.length, other)) {
+  const runtime::StepReport tried{.step_norm = step_norm(lane), .trial_cost = lane.probe.cost};
+  if (lane.phase == Phase::longer) {
+    if (!StepRules::take_length(lane.report, lane.length, tried)) {
       std::swap(lane.kept, lane.probe);
       lane.length = 1;
     }
+    return judge(at);
+  }
+  lane.report.trial_cost = tried.trial_cost;
+  lane.report.step_norm = tried.step_norm;
+  if (lane.phase == Phase::confirm) return judge_verdict(at);
+  if (lane.phase == Phase::trial && group_.bounded) {
+    lane.search = ProjectedSearch(lane.here.cost, lane.report);
+    lane.phase = Phase::search;
+  } else if (lane.phase == Phase::trial && !lane.rules.last_was_hidden()) {
+    if (const std::optional<double> length = lane.rules.other_length(lane.report)) {
+      std::swap(lane.kept, lane.probe);
+      lane.phase = Phase::longer;
+      return try_length(at, *length);
+    }
   }
   if (lane.phase == Phase::search) {
-    lane.report.trial_cost = lane.probe.cost;
-    lane.report.step_norm = norm;
     if (const std::optional<double> length = lane.search.next(lane.probe.cost))
       return try_length(at, *length);
   }
@@ -912,7 +922,6 @@ void LaneSolver::find_covariance(const Lane& lane) {
         scale.asDiagonal() * factor.solve(Eigen::MatrixXd::Identity(n, n)) * scale.asDiagonal();
     return;
   }
-  if (group_.on_manifolds) return;
   Eigen::VectorXd residuals;
   Eigen::MatrixXd jacobian;
   rows_at(lane, residuals, &jacobian);

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,7 +47,7 @@ class LaneProgram {
   /// Sums of a component: twice its cost, its gradient, the upper triangle of JᵀJ by rows.
   std::uint32_t sums() const { return 1 + free_ + free_ * (free_ + 1) / 2; }
   std::uint32_t entry(std::uint32_t a, std::uint32_t b) const;
-  /// Most unknowns for which QR of the Jacobian serves; 0: it does not.
+  /// Most unknowns for which QR of the Jacobian serves.
   std::uint32_t most_by_rows() const { return most_by_rows_; }
   /// Of the rules of each component.
   StepRules::Terms terms() const;
@@ -127,16 +128,19 @@ class LaneSolver {
   // Numbers of all lanes, by column.
   double* column(std::size_t k) { return columns_.data() + k * lanes_; }
   void make_columns();
+  const double* constant(const double* from);
   void bind();
+  runtime::cpu::Binding<double> binding_of(const ComponentRows& rows, std::size_t& load);
   void load(std::size_t at, std::size_t component);
   void move_lane(std::size_t from, std::size_t to);
   void evaluate();
-  void move_on_manifolds();
+  void move_on_manifold(const LaneProgram::Manifold& on);
   void find_bases();
 
   // One lane.
-  void fill(std::size_t at);
   void read_sums(std::size_t at, Point& to) const;
+  Eigen::MatrixXd basis(std::span<const double> entries) const;
+  Eigen::MatrixXd basis_at(const Lane& lane) const;
   void read_sums_on_manifolds(std::size_t at, Point& to) const;
   void consume(std::size_t at);
   void begin(std::size_t at);
@@ -180,15 +184,15 @@ class LaneSolver {
   std::uint32_t n_;  // coordinates
 
   runtime::cpu::Column<double> columns_;
-  std::vector<std::unique_ptr<runtime::cpu::Column<double>>> constants_;
-  std::size_t x_ = 0, data_ = 0, sums_ = 0, here_ = 0, delta_ = 0, moved_ = 0, bases_ = 0;
+  std::map<const double*, std::unique_ptr<runtime::cpu::Column<double>>> constants_;  // by number
+  std::size_t x_ = 0, sums_ = 0, here_ = 0, delta_ = 0, moved_ = 0, bases_ = 0;
+  std::size_t basis_entries_ = 0;
   struct DataColumn {
     std::size_t column = 0;
     const ComponentNumbers* numbers = nullptr;
   };
   std::vector<DataColumn> loads_;
   std::vector<runtime::cpu::Binding<double>> bindings_;  // by residual block of the group
-  std::vector<std::vector<std::uint32_t>> index_;        // by scalar: its column by lane
   std::vector<std::uint32_t> lane_index_;
   runtime::cpu::Worker<double> worker_;
 

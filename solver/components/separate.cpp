@@ -264,6 +264,7 @@ namespace {
 
 /// Components that walk on a device, and those that cannot.
 struct Walkers {
+  std::vector<bool> walks;  ///< by group
   std::size_t walk = 0, stay = 0;
   std::string obstacle;  ///< of the first that stay
 };
@@ -272,6 +273,7 @@ Walkers walkers_of(const ComponentGroups& groups) {
   Walkers out;
   for (const ComponentGroup& group : groups.groups) {
     const std::string obstacle = obstacle_of_walk(group);
+    out.walks.push_back(obstacle.empty());
     (obstacle.empty() ? out.walk : out.stay) += group.count;
     if (out.obstacle.empty()) out.obstacle = obstacle;
   }
@@ -321,14 +323,15 @@ void minimize_components(const ComponentGroups& groups, const SolverOptions& opt
   if (options.component_covariances) columns.make_covariances(groups);
   const Walkers walkers = walkers_of(groups);
   const std::unique_ptr<DeviceWalk> device = device_for(walkers, options);
-  for (const ComponentGroup& group : groups.groups) {
+  for (std::size_t g = 0; g < groups.groups.size(); ++g) {
+    const ComponentGroup& group = groups.groups[g];
     const LaneProgram program(group, options, lower, upper);
     const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
     const std::size_t even = (group.count + parts - 1) / parts;
     const std::size_t grain =
         std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
     Walks walks;
-    const bool walk = device && obstacle_of_walk(group).empty();
+    const bool walk = device && walkers.walks[g];
     if (walk) walks = device->run(program, x);
     pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
       LaneSolver solver(program, begin, options.component_covariances);

@@ -126,9 +126,8 @@ class LastCheck {
     // The cost itself shows what such a step gains. A cost that is zero beside the start gains
     // nothing.
     const double zero = std::min(claimed(summary), kZero * summary.initial_cost);
-    const double least =
-        std::max(cost_resolution(options_, summary.final_cost, summary.final_cost), zero);
-    return improve(rows_, objective_, kMostPromised * least, x, options_, summary);
+    const double change = cost_resolution(options_, summary.final_cost, summary.final_cost);
+    return improve(rows_, objective_, {change, zero, kMostPromised}, x, options_, summary);
   }
 
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,

@@ -21,6 +21,8 @@ constexpr double kMostWork = 1e8;
 // Pivots of J with columns of norm 1 below this share of the largest one are left out: rounding
 // hides them.
 double least_pivot(Precision precision) { return precision == Precision::f64 ? 1e-15 : 1e-7; }
+// Residuals below this share of the terms J x that they are sums of count as zero.
+constexpr double kHidden = 1e-10;
 // Parts of the step to try.
 constexpr double kParts[] = {1, 1.0 / 4, 1.0 / 16};
 
@@ -97,6 +99,9 @@ void RowModel::find_scales() {
 std::vector<double> RowModel::step(std::span<const double> x, std::span<const double> g) {
   if (!exists_) return {};
   const std::vector<double> squares = squared_norms(x);
+  double sum = 0;
+  for (std::size_t k = 0; k < squares.size(); ++k) sum += squares[k] * x[k] * x[k];
+  terms_ = std::sqrt(sum);
   std::vector<double> out(g.size(), 0.0);
   std::vector<std::uint32_t> moving;  // scalars
   std::vector<Eigen::Index> column(g.size(), -1);
@@ -141,14 +146,17 @@ void RowModel::transfer(ir::StateRecord& record) {
   if (record.restores()) find_scales();
 }
 
-bool improve(RowModel& rows, const Objective& objective, double least, std::span<double> x,
-             const SolverOptions& options, Summary& summary) {
+bool improve(RowModel& rows, const Objective& objective, const LeastGain& asked,
+             std::span<double> x, const SolverOptions& options, Summary& summary) {
   if (!rows.exists()) return false;
   std::vector<double> gradient(objective.steps());
   const double cost = objective.evaluate(x, gradient);
   Box(objective).project(x, gradient);
   const std::vector<double> step = rows.step(x, gradient);
   if (step.empty()) return false;
+  const double hidden = kHidden * rows.terms();
+  const double least =
+      asked.factor * std::max(asked.change, std::min(asked.zero, hidden * hidden / 2));
   std::vector<double> part(step.size()), trial(x.size());
   int evaluations = 0;
   for (const double length : kParts) {

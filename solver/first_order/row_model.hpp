@@ -41,6 +41,8 @@ class RowModel {
   /// out; for problems for which it takes long, the step in the negative gradient, each coordinate
   /// divided by its ‖J_i‖². Coordinates with g_i = 0 stay. Empty if there is none. Looks at x.
   std::vector<double> step(std::span<const double> x, std::span<const double> g);
+  /// √Σ (‖J_i‖ x_i)², where step() looked last.
+  double terms() const { return terms_; }
 
   /// Saves or restores the scales.
   void transfer(ir::StateRecord& record);
@@ -59,14 +61,22 @@ class RowModel {
   bool exists_;
   std::vector<double> squares_;  // largest ‖J_i‖² so far
   std::vector<double> scales_;
+  double terms_ = 0;
   bool dropped_ = false;
   std::uint64_t calls_ = 0;  // of look_now_and_then()
 };
 
+/// What a step must gain.
+struct LeastGain {
+  double change = 0;  ///< at least
+  double zero = 0;    ///< and a cost that counts as zero, if rounding of J x can hide it
+  double factor = 1;  ///< times the larger of these
+};
+
 /// A step that lowers the cost of a descent which has ended: one of the row model's, or a part of
-/// it, if it lowers the cost by more than `least`. Moves x there and records it as a step. True if
-/// it did, and nothing ended the solve.
-bool improve(RowModel& rows, const Objective& objective, double least, std::span<double> x,
-             const SolverOptions& options, Summary& summary);
+/// it, if it gains more than `least`. Moves x there and records it as a step. True if it did, and
+/// nothing ended the solve.
+bool improve(RowModel& rows, const Objective& objective, const LeastGain& least,
+             std::span<double> x, const SolverOptions& options, Summary& summary);
 
 }  // namespace topograd

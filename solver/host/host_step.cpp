@@ -122,12 +122,21 @@ void HostStep::add_scaled_norms(std::span<const double> x, const Vector& norms,
   point.scaled_step_norm =
       delta_.size() == norms.size() ? length_ * delta_.cwiseProduct(norms).norm() : 0;
   double squares = 0;
+  const TangentSpace& space = engine_.space();
   for (std::uint32_t k = 0; k < x.size(); ++k) {
-    const std::uint32_t first = engine_.space().column(k);
-    if (first == TangentSpace::kNone) continue;
-    const TangentSpace::Block* const on = engine_.space().block_of(k);
-    const double norm = norms.segment(first, on == nullptr ? 1 : on->tangent).maxCoeff();
-    squares += norm * norm * x[k] * x[k];
+    if (space.column(k) == TangentSpace::kNone || space.block_of(k) != nullptr) continue;
+    const double size = norms[space.column(k)] * x[k];
+    squares += size * size;
+  }
+  const std::span<const double> basis = engine_.basis();
+  for (const TangentSpace::Block& block : space.blocks()) {
+    if (space.column(block.offset) == TangentSpace::kNone) continue;
+    squares += runtime::squares_along_tangents(
+        &x[block.offset], block.width, block.tangent,
+        [&](std::uint32_t t) { return norms[block.column + t] * norms[block.column + t]; },
+        [&](std::uint32_t k, std::uint32_t t) {
+          return basis[block.basis + k * block.tangent + t];
+        });
   }
   point.scaled_x_norm = std::sqrt(squares);
 }

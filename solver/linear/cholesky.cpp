@@ -143,11 +143,8 @@ struct CholeskyStep::Impl {
     const auto n = static_cast<Eigen::Index>(damping.size());
     Eigen::VectorXd scales(n);
     for (Eigen::Index k = 0; k < n; ++k) {
-      const double s = scale[static_cast<std::size_t>(k)];
-      const double entry = system->diagonal(static_cast<std::size_t>(k));
-      // Without damping a column counts that has become small beside its first scale.
-      const bool first = s > 0 && damped;
-      scales[k] = first ? s : entry > 0 ? 1 / std::sqrt(entry) : 1;
+      const auto at = static_cast<std::size_t>(k);
+      scales[k] = scale_of_rows(scale[at], system->diagonal(at), damped);
     }
     const auto solution = rows->solve(added().cwiseMax(0), scales);
     if (!solution) return false;

@@ -20,6 +20,8 @@ class StepSolver {
   virtual std::string note() const { return {}; }
   /// Meaning of ForcingSequence::automatic for this solver.
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
+  /// True if a step without damping is exact, also where columns depend on each other nearly.
+  virtual bool leaves_out_damping(const runtime::Engine& /*engine*/) const { return true; }
   /// Lists the kernels of the engine that steps need beyond that of the cost.
   virtual std::vector<runtime::Need> needs() const { return {runtime::Need{}}; }
   /// Marks the start of another solve: data of the first point are forgotten.
@@ -79,6 +81,8 @@ class LinearizedPoint {
 
   /// True if trials may have other lengths.
   bool can_rescale() const { return solver_->can_rescale(*engine_); }
+  /// True if steps without damping are exact.
+  bool leaves_out_damping() const { return solver_->leaves_out_damping(*engine_); }
   /// Replaces the trial before.
   Trial try_step(const runtime::StepRequest& request) {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "linear_solve");
@@ -90,23 +94,6 @@ class LinearizedPoint {
  private:
   StepSolver* solver_;
   runtime::Engine* engine_;
-};
-
-/// Conjugate gradients on the engine.
-class PcgStep final : public StepSolver {
- public:
-  explicit PcgStep(ForcingSequence forcing = ForcingSequence::constant) : forcing_(forcing) {}
-
-  LinearSolver kind() const override { return LinearSolver::pcg; }
-  ForcingSequence forcing() const override { return forcing_; }
-  void linearized(runtime::Engine&, runtime::PointReport&) override {}
-  runtime::StepReport try_step(runtime::Engine& engine,
-                               const runtime::StepRequest& request) override {
-    return runtime::damped_steps(engine).try_step(request);
-  }
-
- private:
-  ForcingSequence forcing_;
 };
 
 }  // namespace topograd

@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "factor_step.hpp"
+#include "pcg_step.hpp"
 #include "projected_step.hpp"
 #include "schur_step.hpp"
 
@@ -201,7 +202,7 @@ std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
   if (!factors && choice.system.device_factor) runtime::factorize(engine_, false);
   if (choice.kind == LinearSolver::pcg) {
     if (!model_.lower.empty()) return std::make_unique<ProjectedPcgStep>();
-    return std::make_unique<PcgStep>(choice.forcing);
+    return std::make_unique<PcgStep>(model_, choice.forcing, work_of(options_));
   }
   if (factors) return std::make_unique<FactorStep>(model_, work_of(options_));
   if (choice.by_engine)

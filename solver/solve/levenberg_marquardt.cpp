@@ -36,14 +36,6 @@ bool has_bends(const ProblemModel& model) {
          });
 }
 
-/// True if steps without damping can be tried beside others.
-bool has_few_unknowns(const SolverOptions& options, const ProblemModel& model,
-                      const Summary& summary) {
-  return options.scale_free && options.precision == Precision::f64 &&
-         !options.use_nonmonotonic_steps && summary.unknowns <= kLargestReadBack &&
-         model.constraints != ConstraintTerms::penalties;
-}
-
 }  // namespace
 
 Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary,
@@ -57,7 +49,8 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       bends_(has_bends(model)),
       rules_(options, {.penalties = model.constraints == ConstraintTerms::penalties,
                        .bends = bends_,
-                       .few = has_few_unknowns(options, model, summary)}),
+                       .few = summary.unknowns <= kLargestReadBack && model.shares == nullptr &&
+                              model.constraints != ConstraintTerms::penalties}),
       gain_(options.max_consecutive_nonmonotonic_steps) {}
 
 void Minimizer::run(Engines& engines, StepSolver& solver) {
@@ -65,11 +58,11 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
   rules_.forcing() = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
                              options_.linear_tolerance);
   start(engines, solver);
-  check_bounds(solver);
+  check_bounds();
   save(engines.here(), solver);
   while (!control_.finished()) {
     step(engines, solver);
-    check_bounds(solver);
+    check_bounds();
     save(engines.here(), solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
@@ -203,7 +196,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   } else {
     ++summary_.num_unsuccessful_steps;
     summary_.num_nonfinite_steps += facts.nonfinite ? 1 : 0;
-    end(confirmed(rules_.refuse(facts, report, share), solver));
+    end(confirmed(rules_.refuse(facts, report, share)));
   }
   iteration.cost = point().cost;
   record(iteration);
@@ -253,7 +246,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   rules_.take(facts, report, taken.shortened);
   linearize(engines, solver);
-  end(confirmed(rules_.after_take(facts, report, before, taken.damped_share), solver));
+  end(confirmed(rules_.after_take(facts, report, before, taken.damped_share)));
   prepare_steps(engines.here());
   if (!rules_.finite()) {
     rules_.set_cost(report.trial_cost);
@@ -305,18 +298,17 @@ void Minimizer::return_to_best(Engines& engines, StepSolver& solver) {
   summary_.message += "; but the gradient promises more at the best point, which was not the last";
 }
 
-void Minimizer::check_bounds(const StepSolver& solver) {
+void Minimizer::check_bounds() {
   if (control_.finished()) return;
-  end(confirmed(
-      rules_.check_limits(control_.elapsed() - summary_.resumed_seconds, summary_.num_iterations()),
-      solver));
+  end(confirmed(rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
+                                    summary_.num_iterations())));
   if (!control_.finished()) end(rules_.check_radius());
 }
 
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
 // few unknowns, which are solved for directly, a step without damping costs next to nothing.
-Verdict Minimizer::confirmed(const Verdict& verdict, const StepSolver& solver) {
-  if (!rules_.may_be_contradicted(verdict) || !here_ || solver.kind() == LinearSolver::pcg)
+Verdict Minimizer::confirmed(const Verdict& verdict) {
+  if (!rules_.may_be_contradicted(verdict) || !here_ || !here_->leaves_out_damping())
     return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;

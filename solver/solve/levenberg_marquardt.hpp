@@ -80,9 +80,9 @@ class Minimizer {
   /// if none does.
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
-  void check_bounds(const StepSolver& solver);
+  void check_bounds();
   /// The verdict, unless a step without damping shows that more is to be had.
-  Verdict confirmed(const Verdict& verdict, const StepSolver& solver);
+  Verdict confirmed(const Verdict& verdict);
   void end(const Verdict& verdict);
   const runtime::PointReport& point() const { return rules_.point(); }
   void finish(Termination termination, std::string message);

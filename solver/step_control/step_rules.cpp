@@ -116,7 +116,12 @@ StepRules::StepRules(const SolverOptions& options, Terms terms)
               options.method == Method::dogleg, options.bits),
       forcing_(ForcingSequence::constant, options.linear_tolerance),
       hidden_(options),
-      undamped_(options.method == Method::gauss_newton) {}
+      undamped_(options.method == Method::gauss_newton) {
+  // Steps without damping are tried beside others where tolerances follow units, and costs are
+  // exact.
+  if (!options.scale_free || options.precision != Precision::f64 || options.use_nonmonotonic_steps)
+    terms_.few = false;
+}
 
 void StepRules::start(double cost) {
   const SolverOptions& o = *options_;

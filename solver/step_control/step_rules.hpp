@@ -77,7 +77,7 @@ class StepRules {
   struct Terms {
     bool penalties = false;  ///< some residuals penalise constraints
     bool bends = false;      ///< the cost has second derivatives that jump
-    bool few = false;        ///< unknowns, so that a step without damping costs next to nothing
+    bool few = false;        ///< so few unknowns that a step without damping costs little
   };
   /// `options` are resolved and outlive the rules.
   StepRules(const SolverOptions& options, Terms terms);

@@ -3,6 +3,8 @@
 
 #include <Eigen/QR>
 
+#include <cmath>
+
 namespace topograd {
 
 DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
@@ -13,6 +15,11 @@ DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& r
   out.matrix.bottomRows(n) = damping.cwiseSqrt().asDiagonal();
   out.right.head(m) = -residuals;
   return out;
+}
+
+double scale_of_rows(double first, double square, bool damped) {
+  if (first > 0 && damped) return first;
+  return square > 0 ? 1 / std::sqrt(square) : 1;
 }
 
 std::optional<Eigen::VectorXd> solve_rows(const Eigen::MatrixXd& jacobian,

@@ -25,6 +25,13 @@ struct DampedRows {
 DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
                        const Eigen::VectorXd& damping);
 
+/// The unit of a column for solve_rows().
+///
+///   first   its scale from the first derivatives, 0: it has none
+///   square  of its norm here
+///   damped  if not, a column counts that has become small beside its first scale
+double scale_of_rows(double first, double square, bool damped);
+
 /// The δ that minimises ½‖r + J δ‖² + ½ Σ d δ², the shortest one in units of `scale`, or nothing if
 /// it is not finite.
 std::optional<Eigen::VectorXd> solve_rows(const Eigen::MatrixXd& jacobian,

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../runtime/cpu/engine.hpp"
+#include "../../../solver/linear/pcg_step.hpp"
 #include "../../../solver/solve/levenberg_marquardt.hpp"
 
 #include <cmath>
@@ -18,7 +19,7 @@ Summary minimize(runtime::Engine& engine, const ProblemModel& model, const Solve
   model.problem->read_x(x);
   engine.set_point(x);
   Summary summary;
-  PcgStep pcg;
+  PcgStep pcg(model.model);
   Engines engines(engine);
   Minimizer(options, model, summary).run(engines, pcg);
   return summary;

@@ -89,19 +89,34 @@ TEST(DependentColumns, AreNotHiddenByTheDamping) {
   }
 }
 
+enum class Unknowns { free, bounded, on_manifold };
+
 /// Trends of yearly data in powers of the year itself, from ones: a linear problem whose columns
 /// have a condition of 1e5 to 1e11.
-Summary solve_trend(int degree, bool bounded, const SolverOptions& options) {
-  std::vector<double> x(static_cast<std::size_t>(degree) + 1, 1.0);
+Summary solve_trend(int degree, Unknowns kind, const SolverOptions& options) {
+  const auto size = static_cast<std::size_t>(degree) + 1;
+  std::vector<double> x(size, 1.0);
   Problem problem;
-  const Parameters p = problem.add_parameters(x, 1);
-  for (std::size_t k = 0; k < x.size() && bounded; ++k) problem.set_lower_bound(p, k, 0, -1e30);
+  const bool one_block = kind == Unknowns::on_manifold;
+  const auto width = static_cast<int>(one_block ? size : 1);
+  const Parameters all = problem.add_parameters(x, width);
+  for (std::size_t k = 0; k < size && kind == Unknowns::bounded; ++k)
+    problem.set_lower_bound(all, k, 0, -1e30);
+  if (one_block)
+    problem.set_manifold(all, Manifold::custom(width, width, [](auto from, auto delta) {
+                           std::vector<Value> to(from.begin(), from.end());
+                           for (std::size_t k = 0; k < to.size(); ++k)
+                             to[k] = to[k] + delta[to.size() - 1 - k];
+                           return to;
+                         }));
   for (int year = 1990; year < 2020; ++year) {
     const double t = (year - 2005) / 15.0;
     const double y = 3 + 2 * t - 5 * t * t + t * t * t + 0.3 * std::sin(12.9898 * year);
-    Value sum = p[0] - y;
-    for (int k = 1; k <= degree; ++k)
-      sum = sum + p[static_cast<std::size_t>(k)] * std::pow(year, k);
+    Value sum = -y;
+    for (std::size_t k = 0; k < size; ++k) {
+      const Value unknown = one_block ? all(0, static_cast<int>(k)) : all[k];
+      sum = sum + unknown * std::pow(year, k);
+    }
     problem.add_residual(sum);
   }
   return topograd::solve(problem, options);
@@ -120,24 +135,71 @@ TEST(DependentColumns, OfPowersOfTheYearLeadToTheMinimum) {
        {Trend{2, kLeastOfSquare}, Trend{3, kLeastOfCube}, Trend{4, kLeastOfFourth}}) {
     for (const Method method :
          {Method::levenberg_marquardt, Method::gauss_newton, Method::dogleg}) {
-      for (const bool bounded : {false, true}) {
-        const Summary summary = solve_trend(
-            degree, bounded, {.backend = Backend::cpu, .method = method, .max_iterations = 200});
-        const std::string where = std::to_string(degree) + ", " + std::string(name(method)) +
-                                  (bounded ? ", bounded: " : ": ") + summary.message;
-        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
-        EXPECT_NEAR(summary.final_cost, least, 1e-2 * least) << where;
+      for (const Unknowns kind : {Unknowns::free, Unknowns::bounded, Unknowns::on_manifold}) {
+        for (const Components components : {Components::together, Components::separate}) {
+          if (components == Components::separate && method == Method::dogleg) continue;
+          const Summary summary = solve_trend(degree, kind,
+                                              {.backend = Backend::cpu,
+                                               .method = method,
+                                               .components = components,
+                                               .max_iterations = 200});
+          const std::string where = std::to_string(degree) + ", " + std::string(name(method)) +
+                                    ", unknowns of kind " + std::to_string(static_cast<int>(kind)) +
+                                    (components == Components::separate ? ", separate: " : ": ") +
+                                    summary.message;
+          EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+          EXPECT_NEAR(summary.final_cost, least, 1e-2 * least) << where;
+        }
       }
     }
   }
 }
 
-TEST(DependentColumns, OfPowersOfTheYearLeadDescentsToTheMinimum) {
-  for (const Method method : {Method::newton, Method::lbfgs}) {
-    const Summary summary =
-        solve_trend(3, false, {.backend = Backend::cpu, .method = method, .max_iterations = 200});
-    EXPECT_NEAR(summary.final_cost, kLeastOfCube, 1e-2 * kLeastOfCube)
-        << name(method) << ": " << summary.message;
+TEST(DependentColumns, OfPowersOfTheYearLeadOtherWaysToTheMinimum) {
+  struct Way {
+    Method method;
+    LinearSolver linear;
+  };
+  for (const auto& [method, linear] :
+       {Way{Method::newton, LinearSolver::automatic}, Way{Method::lbfgs, LinearSolver::automatic},
+        Way{Method::levenberg_marquardt, LinearSolver::pcg},
+        Way{Method::gauss_newton, LinearSolver::pcg}, Way{Method::dogleg, LinearSolver::pcg}}) {
+    const Summary summary = solve_trend(3, Unknowns::free,
+                                        {.backend = Backend::cpu,
+                                         .method = method,
+                                         .linear_solver = linear,
+                                         .max_iterations = 200});
+    const std::string where = std::string(name(method)) + ": " + summary.message;
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+    EXPECT_NEAR(summary.final_cost, kLeastOfCube, 1e-2 * kLeastOfCube) << where;
+  }
+}
+
+/// Daily data over seconds since 1970, from ones: the start is 1e9 times too large, so that the
+/// cost left is a small share of that at the start for many wrong lines.
+TEST(DependentColumns, OfSecondsLeadToTheMinimum) {
+  // By numpy.linalg.lstsq over standardised seconds.
+  constexpr double kLeastOf[] = {3.5741988155, 3.5740220772};
+  for (const std::size_t degree : {1, 2}) {
+    for (const Method method :
+         {Method::levenberg_marquardt, Method::newton, Method::lbfgs, Method::dogleg}) {
+      std::vector<double> x(degree + 1, 1.0);
+      Problem problem;
+      const Parameters p = problem.add_parameters(x, 1);
+      for (int day = 0; day < 60; ++day) {
+        const double seconds = 1.6e9 + 86400.0 * day;
+        Value sum = p[0] - (3 + 0.01 * day + 0.5 * std::sin(12.9898 * day));
+        for (std::size_t k = 1; k <= degree; ++k) sum = sum + p[k] * std::pow(seconds, k);
+        problem.add_residual(sum);
+      }
+      const Summary summary = topograd::solve(
+          problem, {.backend = Backend::cpu, .method = method, .max_iterations = 200});
+      const double least = kLeastOf[degree - 1];
+      const std::string where =
+          std::string(name(method)) + ", " + std::to_string(degree) + ": " + summary.message;
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+      EXPECT_NEAR(summary.final_cost, least, 1e-3 * least) << where;
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
+#include "../../../solver/linear/pcg_step.hpp"
 #include "../../../solver/solve/levenberg_marquardt.hpp"
 
 #include <cmath>
@@ -34,7 +35,7 @@ Summary minimize(ScriptedEngine& engine, SolverOptions options) {
   options.scale_free = false;
   const ProblemModel model;
   Summary summary;
-  PcgStep pcg;
+  PcgStep pcg(model.model);
   Engines engines(engine);
   Minimizer(options, model, summary).run(engines, pcg);
   return summary;
@@ -325,7 +326,7 @@ TEST(Minimizer, ASecondEngineGoesOn) {
   const ProblemModel model;
   const SolverOptions options{.scale_free = false};
   Summary summary;
-  PcgStep pcg;
+  PcgStep pcg(model.model);
   Minimizer minimizer(options, model, summary);
 
   struct Failing final : StepSolver {

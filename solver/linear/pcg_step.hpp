@@ -1,0 +1,40 @@
+// Steps by conjugate gradients on the engine.
+#pragma once
+
+#include "../../runtime/cpu/tiles/cpu_work.hpp"
+#include "../../runtime/model/model.hpp"
+#include "step_solver.hpp"
+
+namespace topograd {
+
+/// Conjugate gradients on the engine, for a model without bounds. Steps without damping, by which
+/// the verdicts of a few unknowns are confirmed, are those of CholeskyStep where it knows the
+/// model: the iterations lose the digits of columns that are nearly dependent.
+class PcgStep final : public StepSolver {
+ public:
+  /// The model must outlive it.
+  ///
+  ///   work  of the factor
+  explicit PcgStep(const runtime::Model& model, ForcingSequence forcing = ForcingSequence::constant,
+                   const runtime::cpu::CpuWork& work = {})
+      : model_(model), forcing_(forcing), work_(work) {}
+
+  LinearSolver kind() const override { return LinearSolver::pcg; }
+  ForcingSequence forcing() const override { return forcing_; }
+  void linearized(runtime::Engine&, runtime::PointReport& point) override { point_ = point; }
+  runtime::StepReport try_step(runtime::Engine& engine,
+                               const runtime::StepRequest& request) override;
+  /// On a device the kernels of the Jacobian would be compiled for it.
+  bool leaves_out_damping(const runtime::Engine& engine) const override {
+    return engine.backend() == runtime::Backend::cpu && model_.manifolds == nullptr &&
+           model_.lower.empty();
+  }
+
+ private:
+  const runtime::Model& model_;
+  ForcingSequence forcing_;
+  runtime::cpu::CpuWork work_;
+  runtime::PointReport point_;
+};
+
+}  // namespace topograd
