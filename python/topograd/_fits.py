@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 import scipy.optimize
-from scipy.linalg import LinAlgError, cholesky, solve_triangular, svd
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
@@ -57,13 +57,15 @@ def _covariance(jacobian: Any) -> np.ndarray:
     dense = jacobian if isinstance(jacobian, np.ndarray) else jacobian.toarray()
     rows, n = dense.shape
     unknown = np.full((n, n), np.inf)
-    if rows < n or not np.all(np.isfinite(dense)):
+    if rows < n:
         return unknown
-    largest = np.max(np.abs(dense), axis=0)
-    if not np.all(largest > 0):
+    largest = np.abs(dense).max(axis=0)
+    if not ((largest > 0) & (largest < np.inf)).all():
         return unknown
-    scale = largest * np.linalg.norm(dense / largest, axis=0)
-    _, s, vt = svd(dense / scale, full_matrices=False)
+    scaled = dense / largest
+    lengths = np.sqrt((scaled * scaled).sum(axis=0))
+    scale = largest * lengths
+    _, s, vt = np.linalg.svd(scaled / lengths, full_matrices=False)
     if not s[-1] > np.finfo(float).eps * max(dense.shape) * s[0]:
         return unknown
     with np.errstate(over="ignore"):
@@ -160,7 +162,7 @@ def curve_fit(
     if not absolute_sigma:
         covariance = (covariance * (2 * fit.cost / (rows - fit.x.size)) if rows > fit.x.size
                       else np.full_like(covariance, np.inf))
-    if np.all(np.isinf(covariance)):
+    if np.isinf(covariance).all():
         warnings.warn("Covariance of the parameters could not be estimated", OptimizeWarning,
                       stacklevel=2)
     if full_output:
@@ -194,9 +196,14 @@ def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds
         elif deviations.shape != (y.size,):
             raise ValueError("`sigma` has incorrect shape.")
 
-    @calls_users
-    def residuals(p: Any) -> Any:
-        return _weighted(f(x, *p) - y, deviations, factor)
+    if deviations is None:
+        @calls_users
+        def residuals(p: Any) -> Any:
+            return f(x, *p) - y
+    else:
+        @calls_users
+        def residuals(p: Any) -> Any:
+            return _weighted(f(x, *p) - y, deviations, factor)
 
     known = {k: kwargs.pop(k) for k in ("ftol", "xtol", "gtol", "loss", "f_scale", "x_scale", "max_nfev",
                                         "verbose") if k in kwargs}

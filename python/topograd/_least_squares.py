@@ -128,8 +128,11 @@ def _bounds(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         bounds = (bounds.lb, bounds.ub)
     if len(bounds) != 2:
         raise ValueError("`bounds` must contain 2 elements.")
-    lower, upper = (np.asarray(b, dtype=float) for b in bounds)
-    lower, upper = (np.full(n, b) if b.ndim == 0 else b for b in (lower, upper))
+    lower, upper = np.asarray(bounds[0], dtype=float), np.asarray(bounds[1], dtype=float)
+    if lower.ndim == 0:
+        lower = np.full(n, lower)
+    if upper.ndim == 0:
+        upper = np.full(n, upper)
     if lower.shape != (n,) or upper.shape != (n,):
         raise ValueError("Inconsistent shapes between bounds and `x0`.")
     return lower, upper
@@ -211,9 +214,11 @@ class _Arguments:
 
     def _set_bounds(self, bounds: Any, n: int, method: str) -> None:
         self.lower, self.upper = _bounds(bounds, n)
-        self.bounded = not (np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
+        self.bounded = not ((self.lower == -np.inf).all() and (self.upper == np.inf).all())
         if method == "lm" and self.bounded:
             raise ValueError("Method 'lm' doesn't support bounds.")
+        if not self.bounded:
+            return
         if np.any(self.lower >= self.upper):
             raise ValueError("Each lower bound must be strictly less than each upper bound.")
         if np.any(self.x0 < self.lower) or np.any(self.x0 > self.upper):
