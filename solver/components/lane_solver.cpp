@@ -779,11 +779,14 @@ void LaneSolver::end(Lane& lane) {
 void LaneSolver::judge_verdict(std::size_t at) {
   Lane& lane = lanes_now_[at];
   lane.phase = Phase::trial;
-  if (!lane.rules.go_on_undamped(lane.report)) return end(lane);
+  const StepRules::Undamped undamped = lane.rules.judge_undamped(lane.report);
+  if (undamped == StepRules::Undamped::agrees) return end(lane);
   lane.result.end = End::none;
-  lane.share = damped_share(lane.report);
-  accept(at, lane.rules.judge(lane.report));
-  check(at);
+  if (undamped == StepRules::Undamped::is_taken) {
+    lane.share = damped_share(lane.report);
+    accept(at, lane.rules.judge(lane.report));
+    check(at);
+  }
   step(at);
 }
 

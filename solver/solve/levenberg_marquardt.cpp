@@ -312,7 +312,7 @@ Verdict Minimizer::confirmed(const Verdict& verdict) {
     return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;
-  return rules_.go_on_undamped(report) ? Verdict{} : verdict;
+  return rules_.judge_undamped(report) == StepRules::Undamped::agrees ? verdict : Verdict{};
 }
 
 void Minimizer::end(const Verdict& verdict) {

@@ -212,15 +212,29 @@ double StepRules::least_contradiction() const {
                   cost_noise(point_, options_->precision));
 }
 
-bool StepRules::go_on_undamped(const StepReport& undamped) {
+StepRules::Undamped StepRules::judge_undamped(const StepReport& undamped) {
   const StepFacts facts = judge(undamped);
-  if (!facts.valid || facts.nonfinite || !(facts.change > least_contradiction()) ||
-      !(facts.gain > options_->min_relative_decrease))
-    return false;
+  const double least = least_contradiction();
+  if (!facts.valid || !(undamped.model_decrease > least)) return Undamped::agrees;
+  exact_ = !facts.nonfinite && facts.change > least && facts.gain > options_->min_relative_decrease;
+  if (!exact_ && !(retried_ - point_.cost > least)) return Undamped::agrees;
+  const bool dogleg = options_->method == Method::dogleg;
   const double most = 0.5 / undamped_lambda(options_->precision);
-  if (options_->method != Method::dogleg && region_.radius() < most)
-    region_.widen(most / region_.radius(), 2 * most);
-  return exact_ = true;
+  if (exact_) {
+    if (!dogleg && region_.radius() < most) region_.widen(most / region_.radius(), 2 * most);
+    return Undamped::is_taken;
+  }
+  if (dogleg) {
+    region_.restart(std::max(region_.radius(), undamped.scaled_step_norm));
+  } else if (options_->max_trust_region_radius >= SolverOptions{}.max_trust_region_radius) {
+    region_.restart(kMostRadius);
+  }
+  retries_ = true;
+  retried_ = point_.cost;
+  first_trial_ = {};
+  refused_radius_ = std::numeric_limits<double>::infinity();
+  undamped_ = false;
+  return Undamped::is_long;
 }
 
 /// Steps at the largest radius that gain what they promise are short by that radius alone, if the
@@ -298,7 +312,7 @@ void StepRules::take(const StepFacts& facts, const StepReport& report, bool shor
                       facts.change > kSlow * last_change_;
     region_.accepted(facts.gain, report.scaled_step_norm, slow);
   }
-  exact_ = false;
+  exact_ = retries_ = false;
   last_change_ = facts.change;
   undamped_ = options_->method == Method::gauss_newton;
 }
@@ -373,6 +387,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
                                  : facts.valid && report.step_norm <= step_bound;
   if (first_trial_.nothing_to_gain && moves_nothing && !widens && may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
+  if (retries_ && facts.valid && last.decrease <= resolution)
+    verdict = {End::predicted_change, last.decrease, resolution};
   if (facts.valid) {
     invalid_in_a_row_ = 0;
     if (vanished)
@@ -430,6 +446,8 @@ void StepRules::transfer_sizes(ir::StateRecord& record) {
 void StepRules::transfer(ir::StateRecord& record) {
   record.value("undamped", undamped_);
   record.value("without damping", exact_);
+  record.value("retries", retries_);
+  record.value("cost of the last retry", retried_);
   record.in_range("steps before one without damping", waits_, 0, kMostWaits);
   record.in_range("most of these", most_waits_, 0, kMostWaits);
   record.value("first trial", first_trial_.open);

@@ -140,9 +140,14 @@ class StepRules {
   runtime::StepRequest undamped_request() const;
   /// What such a step must take from the cost to contradict a verdict.
   double least_contradiction() const;
-  /// Takes that step next, and goes on with next to no damping, if it takes more from the cost than
-  /// the tolerance. Returns false if it does not.
-  bool go_on_undamped(const runtime::StepReport& undamped);
+  /// What the trial of such a step says about a verdict.
+  enum class Undamped : std::uint8_t {
+    agrees,    ///< it promises no more than the tolerance, or was too long from here before
+    is_taken,  ///< it takes more from the cost than the tolerance: request() asks for it next
+    is_long,   ///< it promises more, but the cost does not follow: damping grows from next to none
+  };
+  /// Unless the trial agrees, the minimisation goes on.
+  Undamped judge_undamped(const runtime::StepReport& undamped);
 
   bool undamped() const { return undamped_; }
   bool no_step_refused() const { return first_trial_.open; }
@@ -170,8 +175,11 @@ class StepRules {
   HiddenSteps hidden_;
   runtime::PointReport point_;
   double optimality_ = std::numeric_limits<double>::quiet_NaN();
-  bool undamped_ = false;           // the next trial is a pure Gauss–Newton step
-  bool exact_ = false;              // the next trial has no damping at all
+  bool undamped_ = false;  // the next trial is a pure Gauss–Newton step
+  bool exact_ = false;     // the next trial has no damping at all
+  bool retries_ = false;   // the damping grows from next to none, until a step is taken
+  /// The cost where it last began to.
+  double retried_ = std::numeric_limits<double>::infinity();
   int waits_ = 0, most_waits_ = 0;  // steps at the largest radius before the next such trial
   struct FirstTrial {
     bool open = true;              // no step was refused at this point yet

@@ -46,6 +46,12 @@ bool TrustRegion::widen(double factor, double most) {
   return true;
 }
 
+void TrustRegion::restart(double radius) {
+  radius_ = radius;
+  largest_ = std::max(largest_, radius);
+  shrink_ = 2;
+}
+
 void TrustRegion::extend(double most) {
   radius_ = largest_ = std::max(largest_, std::min(most, kMostGrowth * largest_));
 }

@@ -36,6 +36,8 @@ class TrustRegion {
   /// Grows the radius by a factor, not for a step that was accepted. False if it would be larger
   /// than `most` or the largest one.
   bool widen(double factor, double most);
+  /// Begins at this radius, which the largest one then is at least.
+  void restart(double radius);
   /// Grows the radius and the largest one as after a good step, up to `most`.
   void extend(double most);
   /// From now on the radius is at most a share of what it is.
