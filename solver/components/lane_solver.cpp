@@ -69,7 +69,9 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   lanes_ = std::min(std::clamp(fit, kLanes, kTile), all);
 }
 
-StepRules::Terms LaneProgram::terms() const { return {.few = group_->columns <= most_by_rows_}; }
+StepRules::Terms LaneProgram::terms() const {
+  return {.few = group_->columns <= kLargestJacobian / std::max<std::uint64_t>(1, group_->rows)};
+}
 
 std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {
   return 1 + free_ + packed(free_, std::min(a, b), std::max(a, b));
@@ -519,22 +521,23 @@ void LaneSolver::find_undetermined(Lane& lane) {
 bool LaneSolver::solve(Lane& lane) {
   const runtime::StepRequest request = lane.rules.request();
   set_damping(lane);
-  const bool solved = !lane.result.by_rows && factor_and_solve(lane, request, kUnitsOfStrict);
+  const bool damped = request.lambda > 0;
+  const bool solved = !lane.result.by_rows &&
+                      factor_and_solve(lane, request, damped ? kUnitsOfStrict : kUnitsOfExact);
   if (solved && !(lane.report.hidden_decrease > lane.report.model_decrease)) return true;
-  const bool may = solved || lane.result.by_rows || n_ <= program_.most_by_rows();
+  const bool may = solved || lane.result.by_rows || n_ <= program_.most_by_rows() || !damped;
   if (!may || !solve_by_rows(lane, request)) return solved;
   // That the matrix is singular without damping says nothing about other steps.
-  if (request.lambda > 0) lane.result.by_rows = true;
+  if (damped) lane.result.by_rows = true;
   return true;
 }
 
 /// The step without damping, of a small component. By QR of the rows where the squares in JᵀJ cost
 /// too many digits.
 bool LaneSolver::solve_undamped(Lane& lane) {
-  constexpr double kUnits = 1e6;
   const runtime::StepRequest request = lane.rules.undamped_request();
   set_damping(lane);
-  return factor_and_solve(lane, request, kUnits) || solve_by_rows(lane, request);
+  return factor_and_solve(lane, request, kUnitsOfExact) || solve_by_rows(lane, request);
 }
 
 /// S, in place of the step: 0 where a bound holds a coordinate.
@@ -615,7 +618,7 @@ bool LaneSolver::factor_and_solve(Lane& lane, const runtime::StepRequest& reques
   const bool small = n_ <= (on_host ? kLargestReadBack : program_.most_by_rows());
   // Pivots that vanish in a larger matrix are left out, as in a solve of its own; a small one is
   // refused.
-  const bool refuses = n_ <= program_.most_by_rows();
+  const bool refuses = n_ <= program_.most_by_rows() || request.lambda == 0;
   const double share = runtime::vanishing_share(n_, std::numeric_limits<double>::epsilon());
   const double vanishing = refuses ? units * share : small || on_host ? 0 : share;
   set_scaling(lane);

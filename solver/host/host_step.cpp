@@ -26,6 +26,9 @@ using Vector = Eigen::VectorXd;
 // others by 1e-4; scale-free it falls to the level of rounding while steps gain what they promise.
 constexpr double kLeastMu = 1e-15, kCeresMu = 1e-8, kLargestMu = 1, kMuFactor = 10;
 
+// Multiply-adds, rows × unknowns², of a QR that costs no more than a few steps.
+constexpr double kMostWork = 2e7;
+
 std::span<const double> span_of(const Vector& v) {
   return {v.data(), static_cast<std::size_t>(v.size())};
 }
@@ -241,6 +244,13 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   report.linear_iterations = system_.iterations();
   report.linear_seconds = seconds;
   return report;
+}
+
+std::uint64_t HostStep::most_undamped(const runtime::Engine&) const {
+  const double rows = static_cast<double>(std::max<std::uint64_t>(1, model_.rows));
+  const auto most = static_cast<std::uint64_t>(std::sqrt(kMostWork / rows));
+  return std::min(std::max(most, kLargestReadBack),
+                  kLargestJacobian / std::max<std::uint64_t>(1, model_.rows));
 }
 
 bool HostStep::can_rescale(runtime::Engine&) const {

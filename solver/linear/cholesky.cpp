@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kPoorGain = 0.75;
 
 // Most unknowns whose Jacobian is decomposed where a factor of the normal equations hides too much.
-constexpr std::size_t kMostHidden = 256;
+constexpr std::uint64_t kMostByRows = 256;
 
 /// Steps of Ceres are not corrected, and a device does not give its residuals for so little.
 bool may_correct(const runtime::Engine& engine, const runtime::StepRequest& request) {
@@ -130,8 +130,18 @@ struct CholeskyStep::Impl {
   bool is_small() const { return system->size() <= most_by_rows(); }
   /// The last factor may hide more than its step gains, and a QR of the rows shows it soon enough.
   bool needs_rows(double decrease) const {
-    return hidden > decrease && system->size() <= kMostHidden &&
-           system->size() * model.rows <= kLargestJacobian;
+    return hidden > decrease && system->size() <= CholeskyStep::most_by_rows(model);
+  }
+
+  /// Solves without damping: by a factor of which each pivot has digits, else by QR of the
+  /// Jacobian.
+  bool solve_undamped(runtime::Engine& engine, double& decrease) {
+    const std::unique_ptr<NormalSystem> exact =
+        make_matrix_system(model, asked.work, FactorPlace::host, kMostByRows, kUnitsOfExact);
+    exact->refresh(engine);
+    std::ranges::fill(damping, 0.0);
+    hidden = 0;
+    return solve_by(*exact, decrease) || solve_by_rows(engine, false, decrease);
   }
 
   /// Solves by QR of the Jacobian at the engine's point.
@@ -164,31 +174,32 @@ struct CholeskyStep::Impl {
     return {damping.data(), static_cast<Eigen::Index>(damping.size())};
   }
 
-  bool factor(const Eigen::VectorXd& minus_gradient) {
+  bool factor(NormalSystem& by, const Eigen::VectorXd& minus_gradient) {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "factor");
-    if (!system->factor(damping, minus_gradient)) return false;
-    vanished += system->vanished();
+    if (!by.factor(damping, minus_gradient)) return false;
+    vanished += by.vanished();
     return true;
   }
 
-  Eigen::VectorXd back_substitute() {
+  static Eigen::VectorXd back_substitute(NormalSystem& by) {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "back_substitution");
-    return system->solve();
+    return by.solve();
   }
 
   /// Computes δ and the model's decrease. Returns false if the matrix is not positive definite.
-  bool solve(double& decrease) {
-    const std::span<const std::uint32_t> free = system->free_scalars();
+  bool solve(double& decrease) { return solve_by(*system, decrease); }
+  bool solve_by(NormalSystem& by, double& decrease) {
+    const std::span<const std::uint32_t> free = by.free_scalars();
     Eigen::VectorXd minus_gradient(static_cast<Eigen::Index>(free.size()));
     for (std::size_t k = 0; k < free.size(); ++k)
       minus_gradient[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
-    if (!factor(minus_gradient)) return false;
-    const Eigen::VectorXd solution = back_substitute();
+    if (!factor(by, minus_gradient)) return false;
+    const Eigen::VectorXd solution = back_substitute(by);
     if (!solution.allFinite()) return false;
-    hidden = system->hidden_decrease(solution);
+    hidden = by.hidden_decrease(solution);
     const double along = solution.dot(minus_gradient);
     // δ·JᵀJ δ. An exact solution of (JᵀJ + D) δ = −g gives it without a product.
-    const double square = asked.limits || is_small() ? system->square(solution)
+    const double square = asked.limits || is_small() ? by.square(solution)
                                                      : along - added().dot(solution.cwiseAbs2());
     decrease = along - 0.5 * square;
     spread(solution);
@@ -273,6 +284,14 @@ CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind,
                                  found ? std::move(*found) : elimination_for(kind, model, hint))) {}
 CholeskyStep::~CholeskyStep() = default;
 
+std::uint64_t CholeskyStep::most_by_rows(const runtime::Model& model) {
+  return std::min(kMostByRows, kLargestJacobian / std::max<std::uint64_t>(1, model.rows));
+}
+
+std::uint64_t CholeskyStep::most_undamped(const runtime::Engine&) const {
+  return most_by_rows(impl_->model);
+}
+
 void CholeskyStep::begin_solve() {
   impl_->scale.clear();
   impl_->by_rows = false;
@@ -342,8 +361,13 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   impl_->set_damping(request, engine);
   double decrease = std::numeric_limits<double>::quiet_NaN();
   ++impl_->steps;
-  bool solved = !impl_->by_rows && impl_->solve(decrease);
-  const bool rows = solved ? impl_->needs_rows(decrease) : impl_->is_small() || impl_->by_rows;
+  const bool exact =
+      request.lambda == 0 && !impl_->by_rows && impl_->system->size() <= most_by_rows(impl_->model);
+  bool solved =
+      exact ? impl_->solve_undamped(engine, decrease) : !impl_->by_rows && impl_->solve(decrease);
+  const bool rows = exact    ? false
+                    : solved ? impl_->needs_rows(decrease)
+                             : impl_->is_small() || impl_->by_rows;
   if (rows && impl_->solve_by_rows(engine, request.lambda > 0, decrease)) {
     solved = true;
     impl_->hidden = 0;

@@ -41,6 +41,10 @@ class CholeskyStep final : public StepSolver {
                         FactorPlace factor = FactorPlace::automatic);
   ~CholeskyStep() override;
 
+  /// Most unknowns for which a QR of the Jacobian serves where a factor has too few digits.
+  static std::uint64_t most_by_rows(const runtime::Model& model);
+  std::uint64_t most_undamped(const runtime::Engine& engine) const override;
+
   /// Like those of Factorization.
   double factor_entries() const;
   double factor_flops() const;

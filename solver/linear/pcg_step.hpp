@@ -24,11 +24,8 @@ class PcgStep final : public StepSolver {
   void linearized(runtime::Engine&, runtime::PointReport& point) override { point_ = point; }
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
-  /// On a device the kernels of the Jacobian would be compiled for it.
-  bool leaves_out_damping(const runtime::Engine& engine) const override {
-    return engine.backend() == runtime::Backend::cpu && model_.manifolds == nullptr &&
-           model_.lower.empty();
-  }
+  /// 0 on a device, where the kernels of the Jacobian would be compiled for it.
+  std::uint64_t most_undamped(const runtime::Engine& engine) const override;
 
  private:
   const runtime::Model& model_;

@@ -48,7 +48,7 @@ runtime::StepReport try_projected(runtime::Engine& engine, const runtime::StepRe
 class ProjectedPcgStep final : public StepSolver {
  public:
   LinearSolver kind() const override { return LinearSolver::pcg; }
-  bool leaves_out_damping(const runtime::Engine&) const override { return false; }
+  std::uint64_t most_undamped(const runtime::Engine&) const override { return 0; }
   void linearized(runtime::Engine&, runtime::PointReport& point) override { cost_ = point.cost; }
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;

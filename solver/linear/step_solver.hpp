@@ -4,6 +4,7 @@
 #include "../../runtime/engine/engine.hpp"
 #include "../../runtime/profile.hpp"
 #include "../options.hpp"
+#include "../plan/decide.hpp"
 
 #include <string>
 #include <vector>
@@ -20,8 +21,11 @@ class StepSolver {
   virtual std::string note() const { return {}; }
   /// Meaning of ForcingSequence::automatic for this solver.
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
-  /// True if a step without damping is exact, also where columns depend on each other nearly.
-  virtual bool leaves_out_damping(const runtime::Engine& /*engine*/) const { return true; }
+  /// Most unknowns with which steps without damping are exact, also where columns depend on each
+  /// other nearly, and cost no more than other steps.
+  virtual std::uint64_t most_undamped(const runtime::Engine& /*engine*/) const {
+    return kLargestReadBack;
+  }
   /// Lists the kernels of the engine that steps need beyond that of the cost.
   virtual std::vector<runtime::Need> needs() const { return {runtime::Need{}}; }
   /// Marks the start of another solve: data of the first point are forgotten.
@@ -81,8 +85,8 @@ class LinearizedPoint {
 
   /// True if trials may have other lengths.
   bool can_rescale() const { return solver_->can_rescale(*engine_); }
-  /// True if steps without damping are exact.
-  bool leaves_out_damping() const { return solver_->leaves_out_damping(*engine_); }
+  /// StepSolver::most_undamped().
+  std::uint64_t most_undamped() const { return solver_->most_undamped(*engine_); }
   /// Replaces the trial before.
   Trial try_step(const runtime::StepRequest& request) {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "linear_solve");

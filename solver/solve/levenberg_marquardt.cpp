@@ -47,16 +47,17 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       control_(options, summary),
       inspector_(options, model, summary),
       bends_(has_bends(model)),
-      rules_(options, {.penalties = model.constraints == ConstraintTerms::penalties,
-                       .bends = bends_,
-                       .few = summary.unknowns <= kLargestReadBack && model.shares == nullptr &&
-                              model.constraints != ConstraintTerms::penalties}),
+      rules_(options,
+             {.penalties = model.constraints == ConstraintTerms::penalties,
+              .bends = bends_,
+              .few = model.shares == nullptr && model.constraints != ConstraintTerms::penalties}),
       gain_(options.max_consecutive_nonmonotonic_steps) {}
 
 void Minimizer::run(Engines& engines, StepSolver& solver) {
   const ForcingSequence asked = options_.forcing_sequence;
   rules_.forcing() = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
                              options_.linear_tolerance);
+  rules_.limit_few(summary_.unknowns <= solver.most_undamped(engines.here()));
   start(engines, solver);
   check_bounds();
   save(engines.here(), solver);
@@ -308,7 +309,7 @@ void Minimizer::check_bounds() {
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
 // few unknowns, which are solved for directly, a step without damping costs next to nothing.
 Verdict Minimizer::confirmed(const Verdict& verdict) {
-  if (!rules_.may_be_contradicted(verdict) || !here_ || !here_->leaves_out_damping())
+  if (!rules_.may_be_contradicted(verdict) || !here_ || summary_.unknowns > here_->most_undamped())
     return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;

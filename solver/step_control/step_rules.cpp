@@ -153,7 +153,7 @@ Verdict StepRules::check_limits(double seconds, int iterations) const {
   const double size = scaled ? optimality_ : point_.gradient_max_norm;
   const Verdict verdict =
       limit_reached(*options_, size, 1, point_.gradient_max_norm, seconds, iterations);
-  if (verdict.end != End::gradient || !still_falls()) return verdict;
+  if (verdict.end != End::gradient || !(retries_ || still_falls())) return verdict;
   return limit_reached(*options_, std::numeric_limits<double>::infinity(), 1,
                        point_.gradient_max_norm, seconds, iterations);
 }
@@ -387,8 +387,10 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
                                  : facts.valid && report.step_norm <= step_bound;
   if (first_trial_.nothing_to_gain && moves_nothing && !widens && may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
-  if (retries_ && facts.valid && last.decrease <= resolution)
+  if (retries_ && facts.valid && last.decrease <= resolution) {
     verdict = {End::predicted_change, last.decrease, resolution};
+    retries_ = false;
+  }
   if (facts.valid) {
     invalid_in_a_row_ = 0;
     if (vanished)

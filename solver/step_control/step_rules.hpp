@@ -82,6 +82,9 @@ class StepRules {
   /// `options` are resolved and outlive the rules.
   StepRules(const SolverOptions& options, Terms terms);
 
+  /// Steps without damping are not so cheap after all, unless `few`.
+  void limit_few(bool few) { terms_.few &= few; }
+
   // The point.
 
   /// The first point has this cost: sets the unit of the trust region's radius.

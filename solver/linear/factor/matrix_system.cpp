@@ -86,12 +86,13 @@ class MatrixSystem final : public NormalSystem {
 
 std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
                                                  const runtime::cpu::CpuWork& work,
-                                                 FactorPlace factor, std::uint64_t strict_up_to) {
+                                                 FactorPlace factor, std::uint64_t strict_up_to,
+                                                 double units) {
   auto system = std::make_unique<MatrixSystem>(model, work.threads);
   const std::size_t unknowns = system->size();
   const bool strict = unknowns <= strict_up_to;
   const double share = runtime::vanishing_share(unknowns, std::numeric_limits<double>::epsilon());
-  const double vanishing = strict ? kUnitsOfStrict * share : share;
+  const double vanishing = strict ? units * share : share;
   system->use(make_sparse_factorization(system->pattern(), work, factor, {vanishing}), vanishing,
               strict);
   return system;

@@ -60,6 +60,8 @@ class NormalSystem {
 /// Steps have few digits where a pivot is so many units of those that vanish: strict factors refuse
 /// it, because there is another way to solve.
 inline constexpr double kUnitsOfStrict = 16;
+/// The same, where each digit is needed.
+inline constexpr double kUnitsOfExact = 1e6;
 
 /// A factor of the whole matrix.
 ///
@@ -67,9 +69,11 @@ inline constexpr double kUnitsOfStrict = 16;
 ///   factor        as make_sparse_factorization() takes it
 ///   strict_up_to  matrices of at most so many unknowns refuse pivots that vanish; larger ones
 ///                 leave them out (PivotRule)
+///   units         of a strict matrix
 std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
                                                  const runtime::cpu::CpuWork& work,
-                                                 FactorPlace factor, std::uint64_t strict_up_to);
+                                                 FactorPlace factor, std::uint64_t strict_up_to,
+                                                 double units = kUnitsOfStrict);
 
 /// A solution by make_iterative_schur().
 std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model, int threads,
