@@ -43,6 +43,7 @@ class ManifoldCost {
   ManifoldCost(Engines& engines, const runtime::Model& model, const Problem& problem)
       : inner_(cost_of(engines, model)), space_(problem), ambient_(model.scalars) {}
 
+  const TangentSpace& space() const { return space_; }
   bool moves() const { return space_.size() > 0 && !space_.blocks().empty(); }
   /// Refers to this.
   Objective objective() const {
@@ -117,12 +118,12 @@ class LastCheck {
   /// A contradicted descent goes on; false if that was so too often.
   bool returns() { return ++returns_ <= kMostReturns; }
 
-  /// Takes a step of the row model at the end of a solve that says CONVERGENCE. False if none
-  /// brings more than the solve claims to be left.
-  bool improves(std::span<double> x, Summary& summary) const {
+  /// Takes steps of the row model at the end of a solve that says CONVERGENCE, if they bring more
+  /// than the solve claims to be left.
+  EndByRows improve_by_rows(std::span<double> x, Summary& summary) const {
     if (summary.termination != Termination::CONVERGENCE || ends_by_gradient(options_) ||
         !options_.scale_free)
-      return false;
+      return EndByRows::unknown;
     // The cost itself shows what such a step gains. A cost that is zero beside the start gains
     // nothing.
     const double zero = std::min(claimed(summary), kZero * summary.initial_cost);
@@ -196,7 +197,10 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, bool escap
   do {
     do run();
     while (escapes && escape(objective, x, options, summary));
-    if (!check.contradicts(x, summary) && !check.improves(x, summary)) return;
+    const bool contradicted = check.contradicts(x, summary);
+    const EndByRows by_rows = check.improve_by_rows(x, summary);
+    if (by_rows == EndByRows::agrees || by_rows == EndByRows::stopped) return;
+    if (by_rows == EndByRows::unknown && !contradicted) return;
   } while (check.returns());
   summary.termination = Termination::NO_CONVERGENCE;
   summary.message += "; but the gradient promises more";
@@ -257,7 +261,8 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   };
   Engines* const steps = steps_of(engines, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
-  RowModel rows(engines, problem_model, options.precision, curved);
+  RowModel rows(engines, problem_model, options.precision,
+                curved ? &on_manifolds->space() : nullptr);
   LastCheck check(objective, rows, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
                   options);
   if (checkpoints != nullptr)
@@ -332,8 +337,7 @@ bool prepare_cost(Engines& engines, const ProblemModel& model, const SolverOptio
   const bool products = options.linear_solver == LinearSolver::pcg;
   if (options.method == Method::newton) passes.push_back(products ? Pass::hvp : Pass::hessian);
   const bool is_descent = options.method == Method::lbfgs || options.method == Method::newton;
-  if (is_descent && RowModel::exists_for(model) && !model.problem->has_manifolds())
-    passes.push_back(Pass::jacobian);
+  if (is_descent && RowModel::exists_for(model)) passes.push_back(Pass::jacobian);
   bool there = true;
   for (const Pass pass : passes)
     there &= engines.prepare(runtime::Need::evaluation(pass));  // starts all

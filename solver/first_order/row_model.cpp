@@ -1,15 +1,18 @@
 // The linear model of a sum of squares: norms of columns, and Gauss–Newton's step.
 #include "row_model.hpp"
 
+#include "../../runtime/engine/column_scaling.hpp"
 #include "box.hpp"
 #include "control.hpp"
 
-#include <Eigen/Dense>
+#include <Eigen/QR>
+#include <Eigen/SVD>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -23,8 +26,13 @@ constexpr double kMostWork = 1e8;
 double least_pivot(Precision precision) { return precision == Precision::f64 ? 1e-15 : 1e-7; }
 // Residuals below this share of the terms J x that they are sums of count as zero.
 constexpr double kHidden = 1e-10;
-// Parts of the step to try.
+// Parts of the step down the gradient to try.
 constexpr double kParts[] = {1, 1.0 / 4, 1.0 / 16};
+// Steps by rows after one end of a descent, and the gain of good ones.
+constexpr int kMostSteps = 200;
+constexpr double kLeastShare = 1e-3, kGoodShare = 0.75;
+// Units of rounding of the cost below which a change says nothing.
+constexpr double kCostUnits = 8;
 
 }  // namespace
 
@@ -34,12 +42,64 @@ bool RowModel::exists_for(const ProblemModel& problem) {
          std::ranges::none_of(problem.model.terms, &runtime::Term::energy);
 }
 
+RowSteps::RowSteps(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& norms,
+                   const Eigen::VectorXd& residuals, double least_pivot)
+    : norms_(norms) {
+  const Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(jacobian *
+                                                       norms.cwiseInverse().asDiagonal());
+  const Eigen::Index n = std::min(jacobian.rows(), jacobian.cols());
+  const Eigen::VectorXd rotated = qr.householderQ().adjoint() * residuals;
+  const Eigen::MatrixXd upper = qr.matrixR().topRows(n).triangularView<Eigen::Upper>();
+  if (!upper.allFinite()) {
+    moved_ = Eigen::VectorXd::Constant(1, std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  const Eigen::BDCSVD<Eigen::MatrixXd> svd(upper, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  const Eigen::VectorXd& values = svd.singularValues();
+  Eigen::Index kept = 0;
+  while (kept < values.size() && values[kept] > least_pivot * values[0]) ++kept;
+  values_ = values.head(kept);
+  moved_ = -(svd.matrixU().leftCols(kept).transpose() * rotated.head(n));
+  right_ = qr.colsPermutation() * svd.matrixV().leftCols(kept);
+}
+
+Eigen::VectorXd RowSteps::step(double lambda) const {
+  const Eigen::ArrayXd along =
+      moved_.array() * values_.array() / (values_.array().square() + lambda);
+  return (right_ * along.matrix()).cwiseQuotient(norms_);
+}
+
+double RowSteps::promised(double lambda) const {
+  const Eigen::ArrayXd squares = values_.array().square();
+  const Eigen::ArrayXd along = moved_.array() * values_.array() / (squares + lambda);
+  return (along * moved_.array() * values_.array() - along.square() * squares / 2).sum();
+}
+
+double RowSteps::weakest() const {
+  const double last = values_.size() == 0 ? 1.0 : values_[values_.size() - 1];
+  return last * last;
+}
+
 RowModel::RowModel(Engines& engines, const ProblemModel& problem, Precision precision,
-                   bool on_manifolds)
+                   const TangentSpace* space)
     : engines_(engines),
       model_(problem.model),
       precision_(precision),
-      exists_(!on_manifolds && exists_for(problem)) {}
+      space_(space),
+      host_(*problem.problem, true),
+      exists_(exists_for(problem)) {}
+
+std::size_t RowModel::columns() const {
+  return space_ == nullptr ? model_.scalars : space_->size();
+}
+
+TangentJacobian RowModel::tangents(std::span<const double> x) {
+  TangentJacobian out(model_, *space_, host_);
+  if (!space_->basis(x, basis_))
+    std::ranges::fill(basis_, std::numeric_limits<double>::quiet_NaN());
+  out.refresh(engines_.at(runtime::Pass::jacobian, x), basis_);
+  return out;
+}
 
 template <class Visit>
 void RowModel::visit_entries(std::span<const double> x, const Visit& visit) {
@@ -66,13 +126,41 @@ void RowModel::visit_entries(std::span<const double> x, const Visit& visit) {
 }
 
 std::vector<double> RowModel::squared_norms(std::span<const double> x) {
-  std::vector<double> out(model_.scalars, 0.0);
-  visit_entries(x, [&](std::size_t, std::uint32_t k, double value) { out[k] += value * value; });
+  std::vector<double> out(columns(), 0.0);
+  if (space_ == nullptr) {
+    visit_entries(x, [&](std::size_t, std::uint32_t k, double value) { out[k] += value * value; });
+  } else {
+    const Eigen::VectorXd norms = tangents(x).column_norms();
+    for (std::size_t k = 0; k < out.size(); ++k)
+      out[k] = norms[static_cast<Eigen::Index>(k)] * norms[static_cast<Eigen::Index>(k)];
+  }
   squares_.resize(out.size(), 0.0);
   for (std::size_t k = 0; k < out.size(); ++k)
     if (std::isfinite(out[k])) squares_[k] = std::max(squares_[k], out[k]);
   find_scales();
   return out;
+}
+
+/// √Σ (‖J_i‖ x_i)².
+double RowModel::terms(std::span<const double> x, const std::vector<double>& squares) const {
+  double sum = 0;
+  for (std::uint32_t k = 0; k < x.size(); ++k) {
+    const std::uint32_t at = space_ == nullptr ? k : space_->column(k);
+    if (at == TangentSpace::kNone || (space_ != nullptr && space_->block_of(k) != nullptr))
+      continue;
+    sum += squares[at] * x[k] * x[k];
+  }
+  for (std::size_t b = 0; space_ != nullptr && b < space_->blocks().size(); ++b) {
+    const TangentSpace::Block& block = space_->blocks()[b];
+    if (space_->column(block.offset) == TangentSpace::kNone) continue;
+    sum += runtime::squares_along_tangents(
+        &x[block.offset], block.width, block.tangent,
+        [&](std::uint32_t t) { return squares[block.column + t]; },
+        [&](std::uint32_t k, std::uint32_t t) {
+          return basis_[block.basis + k * block.tangent + t];
+        });
+  }
+  return std::sqrt(sum);
 }
 
 void RowModel::look(std::span<const double> x) {
@@ -96,39 +184,43 @@ void RowModel::find_scales() {
   for (const double square : squares_) scales_.push_back(1 / (square > 0 ? square : largest));
 }
 
-std::vector<double> RowModel::step(std::span<const double> x, std::span<const double> g) {
-  if (!exists_) return {};
+/// The columns of J that move.
+Eigen::MatrixXd RowModel::dense(std::span<const double> x, std::span<const std::uint32_t> moving) {
+  const auto rows = static_cast<Eigen::Index>(model_.rows);
+  Eigen::MatrixXd out = Eigen::MatrixXd::Zero(rows, static_cast<Eigen::Index>(moving.size()));
+  if (space_ != nullptr) {
+    const Eigen::MatrixXd all = tangents(x).dense();
+    for (std::size_t c = 0; c < moving.size(); ++c)
+      out.col(static_cast<Eigen::Index>(c)) = all.col(moving[c]);
+    return out;
+  }
+  std::vector<Eigen::Index> column(model_.scalars, -1);
+  for (std::size_t c = 0; c < moving.size(); ++c) column[moving[c]] = static_cast<Eigen::Index>(c);
+  visit_entries(x, [&](std::size_t row, std::uint32_t k, double value) {
+    if (column[k] >= 0) out(static_cast<Eigen::Index>(row), column[k]) += value;
+  });
+  return out;
+}
+
+RowModel::Linearised RowModel::linearise(std::span<const double> x, std::span<const double> g) {
   const std::vector<double> squares = squared_norms(x);
-  double sum = 0;
-  for (std::size_t k = 0; k < squares.size(); ++k) sum += squares[k] * x[k] * x[k];
-  terms_ = std::sqrt(sum);
-  std::vector<double> out(g.size(), 0.0);
-  std::vector<std::uint32_t> moving;  // scalars
-  std::vector<Eigen::Index> column(g.size(), -1);
+  Linearised out{.downhill = std::vector<double>(g.size(), 0.0), .terms = terms(x, squares)};
   for (std::uint32_t k = 0; k < g.size(); ++k) {
     if (g[k] == 0 || !std::isnormal(squares[k])) continue;
-    out[k] = -g[k] / squares[k];
-    column[k] = static_cast<Eigen::Index>(moving.size());
-    moving.push_back(k);
+    out.downhill[k] = -g[k] / squares[k];
+    out.moving.push_back(k);
   }
-  if (moving.empty()) return {};
-  const auto n = static_cast<double>(moving.size());
-  if (static_cast<double>(model_.rows) * n * n > kMostWork) return out;
-  Eigen::MatrixXd J = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(model_.rows),
-                                            static_cast<Eigen::Index>(moving.size()));
-  visit_entries(x, [&](std::size_t row, std::uint32_t k, double value) {
-    if (column[k] >= 0)
-      J(static_cast<Eigen::Index>(row), column[k]) += value / std::sqrt(squares[k]);
-  });
-  if (!J.allFinite()) return out;
-  Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(J);
-  qr.setThreshold(least_pivot(precision_));
-  Eigen::VectorXd residuals(J.rows());
+  const auto n = static_cast<double>(out.moving.size());
+  if (out.moving.empty() || static_cast<double>(model_.rows) * n * n > kMostWork) return out;
+  const Eigen::MatrixXd jacobian = dense(x, out.moving);
+  if (!jacobian.allFinite()) return out;
+  Eigen::VectorXd norms(jacobian.cols()), residuals(jacobian.rows());
+  for (Eigen::Index c = 0; c < norms.size(); ++c)
+    norms[c] = std::sqrt(squares[out.moving[static_cast<std::size_t>(c)]]);
   engines_.at(runtime::Pass::residual, x)
       .residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
-  const Eigen::VectorXd d = qr.solve(-residuals);
-  if (!d.allFinite()) return out;
-  for (Eigen::Index c = 0; c < J.cols(); ++c) out[moving[c]] = d[c] / std::sqrt(squares[moving[c]]);
+  out.steps.emplace(jacobian, norms, residuals, least_pivot(precision_));
+  if (!out.steps->is_finite()) out.steps.reset();
   return out;
 }
 
@@ -139,42 +231,119 @@ void RowModel::drop_scales() {
 
 void RowModel::transfer(ir::StateRecord& record) {
   record.list("squared norms of columns", squares_);
-  if (!squares_.empty() && squares_.size() != model_.scalars)
+  if (!squares_.empty() && squares_.size() != columns())
     record.refuse("squared norms of columns", "has another length");
   record.value("calls for scales", calls_);
   record.value("no scales", dropped_);
   if (record.restores()) find_scales();
 }
 
-bool improve(RowModel& rows, const Objective& objective, const LeastGain& asked,
-             std::span<double> x, const SolverOptions& options, Summary& summary) {
-  if (!rows.exists()) return false;
-  std::vector<double> gradient(objective.steps());
-  const double cost = objective.evaluate(x, gradient);
-  Box(objective).project(x, gradient);
-  const std::vector<double> step = rows.step(x, gradient);
-  if (step.empty()) return false;
-  const double hidden = kHidden * rows.terms();
-  const double least =
-      asked.factor * std::max(asked.change, std::min(asked.zero, hidden * hidden / 2));
-  std::vector<double> part(step.size()), trial(x.size());
-  int evaluations = 0;
-  for (const double length : kParts) {
-    for (std::size_t k = 0; k < step.size(); ++k) part[k] = length * step[k];
-    objective.move(x, part, trial);
-    const double there = objective.evaluate(trial, gradient);
-    const GradientNorms norms = norms_of(gradient);
-    ++evaluations;
-    if (!(cost - there > least) || !std::isfinite(norms.max)) continue;
-    std::ranges::copy(trial, x.begin());
-    return record_step_beside({.cost = there,
-                               .cost_change = cost - there,
-                               .step_norm = norm_of(part),
-                               .step_size = length,
-                               .evaluations = evaluations},
-                              norms, options, summary);
+namespace {
+
+/// The point of a descent, from which steps beside it are tried and taken.
+class StepsBeside {
+ public:
+  StepsBeside(const Objective& objective, std::span<double> x, const SolverOptions& options,
+              Summary& summary)
+      : objective_(objective),
+        x_(x),
+        options_(options),
+        summary_(summary),
+        gradient_(objective.steps()),
+        trial_(x.size()) {
+    cost_ = objective_.evaluate(x_, gradient_);
+    Box(objective_).project(x_, gradient_);
   }
-  return false;
+
+  double cost() const { return cost_; }
+  std::span<const double> gradient() const { return gradient_; }
+  /// The change of the cost by the step; NaN if it cannot be taken.
+  double look(std::span<const double> step, double length) {
+    part_.assign(step.begin(), step.end());
+    for (double& d : part_) d *= length;
+    length_ = length;
+    objective_.move(x_, part_, trial_);
+    next_.resize(gradient_.size());
+    there_ = objective_.evaluate(trial_, next_);
+    ++evaluations_;
+    return std::isfinite(norms_of(next_).max) ? cost_ - there_
+                                              : std::numeric_limits<double>::quiet_NaN();
+  }
+  /// Takes the last step. False if the callback ends the solve.
+  bool take() {
+    const GradientNorms norms = norms_of(next_);
+    const double change = cost_ - there_;
+    std::ranges::copy(trial_, x_.begin());
+    cost_ = there_;
+    std::swap(gradient_, next_);
+    Box(objective_).project(x_, gradient_);
+    return record_step_beside({.cost = cost_,
+                               .cost_change = change,
+                               .step_norm = norm_of(part_),
+                               .step_size = length_,
+                               .evaluations = std::exchange(evaluations_, 0)},
+                              norms, options_, summary_);
+  }
+
+ private:
+  const Objective& objective_;
+  std::span<double> x_;
+  const SolverOptions& options_;
+  Summary& summary_;
+  double cost_ = 0, there_ = 0, length_ = 1;
+  std::vector<double> gradient_, next_, trial_, part_;
+  int evaluations_ = 0;
+};
+
+/// One damped step, the damping growing from the one given. False if none is found that promises
+/// more than `least`.
+bool find_step(const RowModel::Linearised& here, double least, double noise, double& lambda,
+               StepsBeside& point) {
+  std::vector<double> step(point.gradient().size());
+  double growth = 4;
+  if (lambda < kLeastShare * here.steps->weakest()) lambda = 0;
+  for (;;) {
+    const double promised = here.steps->promised(lambda);
+    if (!(promised > least)) return false;
+    const Eigen::VectorXd found = here.steps->step(lambda);
+    std::ranges::fill(step, 0.0);
+    for (std::size_t c = 0; c < here.moving.size(); ++c)
+      step[here.moving[c]] = found[static_cast<Eigen::Index>(c)];
+    const double change = point.look(step, 1);
+    if (change > kLeastShare * promised && change > noise) {
+      if (change > kGoodShare * promised) lambda /= 9;
+      return true;
+    }
+    lambda = lambda == 0 ? here.steps->weakest() / 4 : lambda * growth;
+    growth *= 2;
+  }
+}
+
+}  // namespace
+
+EndByRows improve(RowModel& rows, const Objective& objective, const LeastGain& asked,
+                  std::span<double> x, const SolverOptions& options, Summary& summary) {
+  if (!rows.exists()) return EndByRows::unknown;
+  StepsBeside point(objective, x, options, summary);
+  const double start = point.cost();
+  double lambda = 0, least = 0;
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const RowModel::Linearised here = rows.linearise(x, point.gradient());
+    const double hidden = kHidden * here.terms;
+    least = asked.factor * std::max(asked.change, std::min(asked.zero, hidden * hidden / 2));
+    if (here.moving.empty()) return EndByRows::agrees;
+    if (!here.steps) {
+      for (const double length : kParts) {
+        if (point.look(here.downhill, length) > least)
+          return point.take() ? EndByRows::improved : EndByRows::stopped;
+      }
+      return EndByRows::unknown;
+    }
+    const double noise = kCostUnits * cost_unit(options) * std::abs(point.cost());
+    if (!(here.steps->promised(0) > least) || !find_step(here, least, noise, lambda, point)) break;
+    if (!point.take()) return EndByRows::stopped;
+  }
+  return start - point.cost() > least ? EndByRows::improved : EndByRows::agrees;
 }
 
 }  // namespace topograd
