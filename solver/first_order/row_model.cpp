@@ -31,6 +31,8 @@ constexpr double kParts[] = {1, 1.0 / 4, 1.0 / 16};
 // Steps by rows after one end of a descent, and the gain of good ones.
 constexpr int kMostSteps = 200;
 constexpr double kLeastShare = 1e-3, kGoodShare = 0.75;
+// Of the damping after a step that the cost did not follow.
+constexpr double kGrowth = 4;
 // Units of rounding of the cost below which a change says nothing.
 constexpr double kCostUnits = 8;
 
@@ -300,7 +302,6 @@ class StepsBeside {
 bool find_step(const RowModel::Linearised& here, double least, double noise, double& lambda,
                StepsBeside& point) {
   std::vector<double> step(point.gradient().size());
-  double growth = 4;
   if (lambda < kLeastShare * here.steps->weakest()) lambda = 0;
   for (;;) {
     const double promised = here.steps->promised(lambda);
@@ -314,8 +315,7 @@ bool find_step(const RowModel::Linearised& here, double least, double noise, dou
       if (change > kGoodShare * promised) lambda /= 9;
       return true;
     }
-    lambda = lambda == 0 ? here.steps->weakest() / 4 : lambda * growth;
-    growth *= 2;
+    lambda = lambda == 0 ? here.steps->weakest() / kGrowth : kGrowth * lambda;
   }
 }
 
@@ -327,7 +327,8 @@ EndByRows improve(RowModel& rows, const Objective& objective, const LeastGain& a
   StepsBeside point(objective, x, options, summary);
   const double start = point.cost();
   double lambda = 0, least = 0;
-  for (int steps = 0; steps < kMostSteps; ++steps) {
+  int steps = 0;
+  for (; steps < kMostSteps; ++steps) {
     const RowModel::Linearised here = rows.linearise(x, point.gradient());
     const double hidden = kHidden * here.terms;
     least = asked.factor * std::max(asked.change, std::min(asked.zero, hidden * hidden / 2));
@@ -340,10 +341,14 @@ EndByRows improve(RowModel& rows, const Objective& objective, const LeastGain& a
       return EndByRows::unknown;
     }
     const double noise = kCostUnits * cost_unit(options) * std::abs(point.cost());
-    if (!(here.steps->promised(0) > least) || !find_step(here, least, noise, lambda, point)) break;
+    if (!(here.steps->promised(0) > least) ||
+        !find_step(here, kLeastShare * least, noise, lambda, point))
+      break;
     if (!point.take()) return EndByRows::stopped;
   }
-  return start - point.cost() > least ? EndByRows::improved : EndByRows::agrees;
+  // Steps that were ended by their number would have gone on.
+  const bool improved = steps == kMostSteps || start - point.cost() > least;
+  return improved ? EndByRows::improved : EndByRows::agrees;
 }
 
 }  // namespace topograd

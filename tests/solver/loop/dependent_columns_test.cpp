@@ -3,8 +3,12 @@
 
 #include "../../../solver/solve.hpp"
 
+#include <Eigen/SVD>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numbers>
 #include <random>
 #include <string>
 #include <vector>
@@ -219,6 +223,143 @@ TEST(DependentColumns, MayBecomeSmallBesideTheirFirstNorms) {
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
   EXPECT_NEAR(std::log10(x[0]), 13, 1e-3) << summary.message;
   EXPECT_NEAR(x[1], 80e3, 10) << summary.message;
+}
+
+/// A model, its data, and the cost of its best fit by scipy.optimize.least_squares in scaled units.
+struct Curve {
+  const char* name;
+  std::function<Value(const Parameters&, double)> model;
+  std::function<double(int)> x, y;
+  int points;
+  double least;
+};
+
+/// Saturating models from ones, in units in which the data are their linear parts there: columns
+/// are parallel to 1e-3 and less, and a step without damping is far too long.
+std::vector<Curve> saturating_curves() {
+  const auto noise = [](int i) { return std::sin(12.9 * i); };
+  constexpr double kMolar[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4};
+  const auto molar = [kMolar](int i) { return kMolar[i]; };
+  const auto seconds = [](int i) { return 1e-3 * (0.05 + 0.1 * i); };
+  const auto volts = [](int i) { return 1e-4 * (1 + i); };
+  return {
+      {"michaelis-menten", [](const Parameters& p, double s) { return p[0] * s / (p[1] + s); },
+       molar, [=](int i) { return 3e-9 * molar(i) / (1.2e-5 + molar(i)) * (1 + 0.02 * noise(i)); },
+       7, 2.9106616357e-23},
+      {"hyperbola", [](const Parameters& p, double t) { return p[0] / (p[1] + t); }, seconds,
+       [=](int i) { return 1e-9 * (2 / (1.5 + 0.05 + 0.1 * i) + 0.02 * noise(i)); }, 40,
+       3.3976563796e-21},
+      {"diode", [](const Parameters& p, double v) { return p[0] * (exp(v / p[1]) - 1); }, volts,
+       [=](int i) { return std::expm1(0.1 * (1 + i)) * (1 + 0.02 * noise(i)); }, 40, 0.9102590189},
+  };
+}
+
+TEST(DependentColumns, OfSaturatingModelsLeadToTheMinimum) {
+  for (const Curve& curve : saturating_curves()) {
+    for (const Method method : {Method::levenberg_marquardt, Method::gauss_newton, Method::newton,
+                                Method::lbfgs, Method::dogleg}) {
+      for (const Components components : {Components::together, Components::separate}) {
+        const bool damped = method == Method::levenberg_marquardt;
+        if (components == Components::separate && !damped) continue;
+        // Whole steps lead others of the hyperbola's to infinity, where the cost is flat.
+        if (curve.name == std::string("hyperbola") && !damped && method != Method::lbfgs) continue;
+        std::vector<double> x = {1, 1};
+        Problem problem;
+        const Parameters p = problem.add_parameters(x, 1);
+        for (int i = 0; i < curve.points; ++i)
+          problem.add_residual(curve.model(p, curve.x(i)) - curve.y(i));
+        const Summary summary = topograd::solve(problem, {.backend = Backend::cpu,
+                                                          .method = method,
+                                                          .components = components,
+                                                          .max_iterations = 300});
+        const std::string where = std::string(curve.name) + ", " + std::string(name(method)) +
+                                  (components == Components::separate ? ", separate: " : ": ") +
+                                  summary.message;
+        if (summary.termination != Termination::CONVERGENCE && !damped) continue;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_NEAR(summary.final_cost, curve.least, 1e-4 * curve.least) << where;
+      }
+    }
+  }
+}
+
+/// A quadratic trend in years and harmonics of a period that is a little longer than the record:
+/// conditions of 5e7 and 1e8.
+TEST(DependentColumns, OfHarmonicsLeadToTheMinimum) {
+  // By numpy.linalg.lstsq in centred years.
+  struct Case {
+    int harmonics;
+    double least;
+  };
+  for (const auto& [harmonics, least] : {Case{14, 2.7469783994e-3}, Case{20, 2.4663005429e-3}}) {
+    for (const double gradient_tolerance : {1e-10, 1e-8}) {
+      for (const LinearSolver linear : {LinearSolver::automatic, LinearSolver::dense}) {
+        std::vector<double> x(3 + 2 * static_cast<std::size_t>(harmonics), 0.0);
+        Problem problem;
+        const Parameters p = problem.add_parameters(x, 1);
+        for (int i = 0; i < 150; ++i) {
+          const double year = 1990 + 30.0 * i / 149;
+          Value sum = p[0] + p[1] * year + p[2] * (year * year);
+          for (int k = 1; k <= harmonics; ++k) {
+            const double angle = 2 * std::numbers::pi * k * year / 30.7;
+            const auto first = 1 + 2 * static_cast<std::size_t>(k);
+            sum = sum + p[first] * std::cos(angle) + p[first + 1] * std::sin(angle);
+          }
+          problem.add_residual(
+              sum - (3 + std::sin(8 * (year - 1990) / 30) + 0.01 * std::sin(12.9898 * i * i)));
+        }
+        const Summary summary =
+            topograd::solve(problem, {.backend = Backend::cpu,
+                                      .linear_solver = linear,
+                                      .max_iterations = 200,
+                                      .gradient_tolerance = gradient_tolerance});
+        const std::string where = std::to_string(harmonics) + " harmonics: " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_NEAR(summary.final_cost, least, 1e-5 * least) << where;
+      }
+    }
+  }
+}
+
+/// Points of a plane, kilometres from the origin: its unit normal and its distance from the origin
+/// hardly differ in what they do to the residuals.
+TEST(DependentColumns, OfFarPlanesLeadToTheMinimum) {
+  for (const double off : {5e2, 5e3, 5e4}) {
+    Eigen::Matrix<double, 40, 3> points;
+    for (int i = 0; i < points.rows(); ++i) {
+      const double x = 50 * std::sin(7.3 * i), y = 50 * std::sin(3.1 * i * i);
+      points.row(i) << off + x, off + y, 100 + 0.3 * x - 0.2 * y + 0.01 * std::sin(12.9 * i);
+    }
+    const Eigen::MatrixXd centred = points.rowwise() - points.colwise().mean();
+    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(centred);
+    const double least = svd.singularValues()[2] * svd.singularValues()[2] / 2;
+    for (const Method method : {Method::levenberg_marquardt, Method::gauss_newton, Method::dogleg,
+                                Method::lbfgs, Method::newton}) {
+      for (const bool on_sphere : {true, false}) {
+        if (on_sphere && method == Method::newton) continue;
+        std::vector<double> normal = {0, 0, 1}, distance = {-100};
+        Problem problem;
+        const Parameters n = problem.add_parameters(normal, 3),
+                         d = problem.add_parameters(distance);
+        if (on_sphere) problem.set_manifold(n, 0, Manifold::sphere(3));
+        const Value length = on_sphere
+                                 ? Value(1.0)
+                                 : sqrt(n(0, 0) * n(0, 0) + n(0, 1) * n(0, 1) + n(0, 2) * n(0, 2));
+        for (int i = 0; i < points.rows(); ++i)
+          problem.add_residual(
+              (n(0, 0) * points(i, 0) + n(0, 1) * points(i, 1) + n(0, 2) * points(i, 2)) / length +
+              d[0]);
+        const Summary summary = topograd::solve(
+            problem, {.backend = Backend::cpu, .method = method, .max_iterations = 400});
+        if (summary.termination != Termination::CONVERGENCE &&
+            method != Method::levenberg_marquardt)
+          continue;
+        const std::string where = std::to_string(off) + " m, " + std::string(name(method)) + ": ";
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where << summary.message;
+        EXPECT_NEAR(summary.final_cost, least, 1e-4 * least) << where << summary.message;
+      }
+    }
+  }
 }
 
 }  // namespace
