@@ -5,6 +5,8 @@
 #include "solve_control.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace topograd {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 constexpr int kMostIdle = 20;
 // A rising gradient divides the radius by 2 to this power; a falling one multiplies it by 3.
 constexpr int kHalvings = 2;
+// A step that leaves all of the gradient but this share was much too short.
+constexpr double kUnchanged = 1e-6, kWidening = 100;
 
 }  // namespace
 
@@ -24,7 +28,9 @@ bool HiddenSteps::hides(double cost, double cost_change, double model_decrease) 
 }
 
 bool HiddenSteps::follow(double gradient_before, double gradient, TrustRegion& region) {
-  if (gradient < gradient_before) {
+  if (std::abs(gradient - gradient_before) <= kUnchanged * gradient_before) {
+    region.widen(kWidening, std::numeric_limits<double>::infinity());
+  } else if (gradient < gradient_before) {
     region.accepted(1, 0);
   } else {
     for (int halving = 0; halving < kHalvings; ++halving) region.invalid();

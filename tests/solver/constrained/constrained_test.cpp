@@ -2,6 +2,8 @@
 // solved.
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
+
 #include "../../../frontend/manifold.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/value/math.hpp"
@@ -355,6 +357,38 @@ TEST(Constrained, ConditionsOfAConvexProgramHoldAtAnyTolerance) {
       EXPECT_GE(lambda[2 * k + 1], 0);
       EXPECT_LE(lambda[2 * k] * (SmoothCurve::kMost - a), 1e-6);
       EXPECT_LE(lambda[2 * k + 1] * (SmoothCurve::kMost + a), 1e-6);
+    }
+  }
+}
+
+// Unknowns go to 0, where their size says nothing about their columns.
+TEST(Constrained, NonnegativeLeastSquaresEndsAtItsConditions) {
+  constexpr Eigen::Index kRows = 60, kUnknowns = 8;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> normal;
+    const Eigen::MatrixXd matrix =
+        Eigen::MatrixXd::NullaryExpr(kRows, kUnknowns, [&] { return normal(random); });
+    const Eigen::VectorXd right =
+        Eigen::VectorXd::NullaryExpr(kRows, [&] { return normal(random); });
+    std::vector<double> x(kUnknowns, 1.0);
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    for (Eigen::Index row = 0; row < kRows; ++row) {
+      Value sum = -right[row];
+      for (std::size_t k = 0; k < x.size(); ++k)
+        sum = sum + p[k] * matrix(row, static_cast<Eigen::Index>(k));
+      problem.add_residual(sum);
+    }
+    for (std::size_t k = 0; k < x.size(); ++k) problem.add_inequality(p[k]);
+    const Summary summary = topograd::solve(problem, {.backend = Backend::cpu});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << seed << ": " << summary.message;
+    const Eigen::Map<const Eigen::VectorXd> found(x.data(), kUnknowns);
+    const Eigen::VectorXd gradient = matrix.transpose() * (matrix * found - right);
+    for (Eigen::Index k = 0; k < kUnknowns; ++k) {
+      EXPECT_GT(found[k], -1e-9) << seed;
+      EXPECT_GT(gradient[k], -1e-6) << seed;
+      EXPECT_NEAR(gradient[k] * found[k], 0, 1e-6) << seed;
     }
   }
 }
