@@ -277,6 +277,17 @@ class Problems(unittest.TestCase):
             pickle.dumps(x)
         self.assertIn("'ends' of shape (2,): [2. 3.]", repr(x))
 
+    def test_arrays_of_one_column_keep_it(self):
+        for width in (1, 2):
+            p = topograd.Problem()
+            x = p.parameters(np.ones((3, width)))
+            self.assertEqual(x.shape, (3, width))
+            p.residuals(lambda v: v[:, 0] ** 2 - np.array([4.0, 9.0, 16.0]), x)
+            self.assertTrue(p.solve().success)
+            np.testing.assert_allclose(x.value[:, 0], [2, 3, 4], 1e-6)
+        self.assertEqual(topograd.Problem().parameters(np.ones((3, 2)), block=1).shape, (6,))
+        self.assertEqual(topograd.Problem().parameters(np.ones(3)).shape, (3,))
+
     def test_other_values_than_the_functions_are_noticed(self):
         calls = itertools.count(1)
         p = topograd.Problem()

@@ -153,7 +153,7 @@ class Problem:
 
         Parameters
         ----------
-        array : array of shape (n,) or (n, block), or anything with DLPack's protocol
+        array : array of shape (n,) or (n, block), also (n, 1), or anything with DLPack's protocol
             float64 arrays that are contiguous are used in place: a solve overwrites them. Others of
             floating-point numbers are copied, and written back after a solve, also into the memory of
             other libraries. Where that is not
@@ -166,7 +166,7 @@ class Problem:
 
         Returns
         -------
-        Parameters of shape (n,) or (n, block).
+        Parameters of shape (n,) or (n, block); (n, 1) for an array of that shape.
         """
         owner = array
         array = as_numpy(array)
@@ -182,7 +182,9 @@ class Problem:
         # A copy unless the array is contiguous and of this type.
         memory = np.ascontiguousarray(array, float).reshape(-1)
         number = self._model.add_parameters(memory, width, name)
-        shape = (array.size // width, width) if width > 1 else (array.size,)
+        # An array of one column stays one: functions that index its second axis work for any width.
+        one_column = array.ndim > 1 and array.shape[-1] == 1
+        shape = (array.size // width, width) if width > 1 or one_column else (array.size,)
         plain = self._trace.unknowns(self._count, shape)
         added = Parameters(plain._storage, plain._shadow)
         added.value, added._memory, added._number, added.name = array, memory, number, name
