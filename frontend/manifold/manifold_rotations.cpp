@@ -195,6 +195,8 @@ class Sphere final : public ExpressedManifold {
     const double sine = length(h.data(), size_ - 1);
     const double s = sine == 0 ? 0 : std::atan2(sine, h[size_ - 1]) / sine;
     for (std::size_t k = 0; k + 1 < size_; ++k) delta[k] = s * h[k];
+    // Every direction leads to the opposite point.
+    if (sine == 0 && h[size_ - 1] < 0) delta[size_ - 2] = std::numbers::pi;
     return true;
   }
   bool minus_jacobian(const double* x, double* jacobian) const override {

@@ -12,6 +12,7 @@
 #include <Eigen/Geometry>
 
 #include <cmath>
+#include <numbers>
 
 namespace topograd {
 namespace {
@@ -177,6 +178,22 @@ TEST(Manifold, QuaternionsTurnFromTheLeftByTwiceDelta) {
   const Eigen::AngleAxisd both(Eigen::AngleAxisd(delta.norm(), delta.normalized()) * rotation);
   const Vector axis_angle = plus(Manifold::so3_axis_angle(), {a[0], a[1], a[2]}, delta);
   EXPECT_LE((axis_angle - both.angle() * both.axis()).norm(), 1e-14);
+}
+
+TEST(Manifold, TheOppositePointOfASphereIsHalfATurnAway) {
+  for (const int size : {2, 3, 4}) {
+    const Manifold sphere = Manifold::sphere(size);
+    for (const double last : {0.0, 2.0, -3.0}) {
+      Vector x = Vector::Unit(size, 0);
+      if (last != 0) x = Vector::Unit(size, size - 1) * last;
+      Vector delta(size - 1);
+      const Vector y = -x;
+      ASSERT_TRUE(sphere.minus(y.data(), x.data(), delta.data()));
+      EXPECT_NEAR(delta.norm(), std::numbers::pi, 1e-15) << size << " " << last;
+      const std::vector<double> start(x.data(), x.data() + size);
+      EXPECT_NEAR((plus(sphere, start, delta) - y).norm(), 0, 1e-14) << size << " " << last;
+    }
+  }
 }
 
 TEST(Manifold, SpheresKeepTheirRadius) {
