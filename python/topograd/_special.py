@@ -285,10 +285,17 @@ def _huber(t: Trace, delta: Any, r: Any) -> Array:
                   np.multiply(delta, size - np.multiply(delta, 0.5)))
 
 
-def _boxcox(t: Trace, x: Any, power: Any) -> Array:
+def _boxcox(t: Trace, log: Any, power: Any) -> Array:
+    """(x^power - 1) / power, from log x."""
     zero = np.equal(power, 0.0)
     y = select(t, zero, 1.0, power)
-    return select(t, zero, np.log(x), np.expm1(y * np.log(x)) / y)
+    return select(t, zero, log, np.expm1(y * log) / y)
+
+
+def _log_of_boxcox(t: Trace, y: Any, power: Any) -> Array:
+    zero = np.equal(power, 0.0)
+    by = select(t, zero, 1.0, power)
+    return select(t, zero, y, np.log1p(y * by) / by)
 
 
 def _log_sigmoid(t: Trace, x: Any) -> Array:
@@ -326,7 +333,10 @@ COMPOSITES.update({
     "entr": _entr, "rel_entr": lambda t, x, y: x * np.log(np.divide(x, y)),
     "kl_div": lambda t, x, y: x * np.log(np.divide(x, y)) - x + y, "huber": _huber,
     "pseudo_huber": lambda t, d, r: np.square(d) * (np.sqrt(1.0 + np.square(np.divide(r, d))) - 1.0),
-    "boxcox": _boxcox, "inv_boxcox": lambda t, y, p: np.exp(np.log1p(np.multiply(y, p)) / p),
+    "boxcox": lambda t, x, p: _boxcox(t, np.log(x), p),
+    "boxcox1p": lambda t, x, p: _boxcox(t, np.log1p(x), p),
+    "inv_boxcox": lambda t, y, p: np.exp(_log_of_boxcox(t, y, p)),
+    "inv_boxcox1p": lambda t, y, p: np.expm1(_log_of_boxcox(t, y, p)),
     "ellipk": _ellipk, "ellipe": _ellipe, "ellipkm1": lambda t, p: _ellipk(t, np.subtract(1.0, p)),
     "eval_legendre": _recurrence(
         lambda x: x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / float(k + 1)),

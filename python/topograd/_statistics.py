@@ -80,9 +80,13 @@ def _quantile(trace: Trace, a: Any, q: Any, axis: Any = None, out: Any = None,
     below = np.clip(np.floor(at).astype(int), 0, max(ordered.shape[-1] - 2, 0))
     above = np.minimum(below + 1, ordered.shape[-1] - 1)
     found = ordered[..., below] + (ordered[..., above] - ordered[..., below]) * (at - below)
-    found = _numpy.moveaxis(found, -1, 0) if at.ndim else found
+    if at.ndim:
+        found = _numpy.moveaxis(found, list(range(-at.ndim, 0)), list(range(at.ndim)))
     if keepdims:
-        return found.reshape((1,) * np.ndim(a)) if axis is None else _numpy.expand_dims(found, axis)
+        kept = [1] * np.ndim(a) if axis is None else list(np.shape(a))
+        if axis is not None:
+            kept[axis] = 1
+        return found.reshape(at.shape + tuple(kept))
     return found
 
 
@@ -133,6 +137,11 @@ for _name in ("mean", "var", "std"):
 def _cumprod(trace: Trace, a: Any, axis: Any = None, **_: Any) -> Array:
     array = trace.array(a)
     return accumulate(trace, np.multiply, array.ravel() if axis is None else array, axis or 0)
+
+
+@implements(np.nancumprod)
+def _nancumprod(trace: Trace, a: Any, axis: Any = None, **_: Any) -> Array:
+    return _numpy.cumprod(np.nan_to_num(trace.array(a), nan=1.0), axis=axis)
 
 
 @implements(np.nancumsum)
