@@ -22,6 +22,10 @@ struct Jet {
 
   Jet() : a(T(0)) { v.setConstant(T(0)); }
   explicit Jet(const T& value) : a(value) { v.setConstant(T(0)); }
+  /// A number, where T is a Jet.
+  explicit Jet(double value) requires requires { T::DIMENSION; } : a(value) {
+    v.setConstant(T(0));
+  }
   /// The k-th of N independent variables.
   Jet(const T& value, int k) : a(value) {
     v.setConstant(T(0));
@@ -117,6 +121,14 @@ Jet<T, N> operator/(const std::type_identity_t<T>& s, const Jet<T, N>& g) {
   }                                                                        \
   template <typename T, int N>                                             \
   bool operator op(const std::type_identity_t<T>& s, const Jet<T, N>& f) { \
+    return s op f.a;                                                       \
+  }                                                                        \
+  template <typename T, int M, int N>                                      \
+  bool operator op(const Jet<Jet<T, M>, N>& f, double s) {                 \
+    return f.a op s;                                                       \
+  }                                                                        \
+  template <typename T, int M, int N>                                      \
+  bool operator op(double s, const Jet<Jet<T, M>, N>& f) {                 \
     return s op f.a;                                                       \
   }
 TG_CERES_COMPARE(<)

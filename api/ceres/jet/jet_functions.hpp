@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <type_traits>
 
 namespace ceres {
@@ -28,6 +29,7 @@ using std::erfc;
 using std::exp;
 using std::exp2;
 using std::expm1;
+using std::fabs;
 using std::fdim;
 using std::floor;
 using std::fma;
@@ -45,10 +47,12 @@ using std::islessgreater;
 using std::isnan;
 using std::isnormal;
 using std::isunordered;
+using std::lerp;
 using std::log;
 using std::log10;
 using std::log1p;
 using std::log2;
+using std::midpoint;
 using std::norm;
 using std::pow;
 using std::signbit;
@@ -149,17 +153,20 @@ template <typename T, int N>
 Jet<T, N> fma(const Jet<T, N>& x, const Jet<T, N>& y, const Jet<T, N>& z) {
   return Jet<T, N>(fma(x.a, y.a, z.a), y.a * x.v + x.a * y.v + z.v);
 }
+/// NaN is a missing number, and at equal values the derivative is the mean of both, as in Ceres.
 template <typename T, int N>
 Jet<T, N> fmax(const Jet<T, N>& x, const Jet<T, N>& y) {
-  return isnan(y.a) || x.a >= y.a ? x : y;
+  if (isnan(y.a) || isgreater(x.a, y.a)) return x;
+  return isnan(x.a) || isless(x.a, y.a) ? y : (x + y) * T(0.5);
 }
 template <typename T, int N>
 Jet<T, N> fmin(const Jet<T, N>& x, const Jet<T, N>& y) {
-  return isnan(y.a) || x.a <= y.a ? x : y;
+  if (isnan(y.a) || isless(x.a, y.a)) return x;
+  return isnan(x.a) || isgreater(x.a, y.a) ? y : (x + y) * T(0.5);
 }
 template <typename T, int N>
 Jet<T, N> fdim(const Jet<T, N>& x, const Jet<T, N>& y) {
-  return x.a > y.a ? x - y : Jet<T, N>(fdim(x.a, y.a));
+  return isgreater(x.a, y.a) ? x - y : Jet<T, N>(fdim(x.a, y.a));
 }
 
 // Functions of a Jet and a number.
@@ -180,6 +187,17 @@ TG_CERES_MIXED(copysign)
 TG_CERES_MIXED(hypot)
 #undef TG_CERES_MIXED
 
+/// a + t (b - a).
+template <typename T, int N>
+Jet<T, N> lerp(const Jet<T, N>& a, const Jet<T, N>& b, const Jet<T, N>& t) {
+  return Jet<T, N>(lerp(a.a, b.a, t.a), (T(1) - t.a) * a.v + t.a * b.v + (b.a - a.a) * t.v);
+}
+/// (a + b) / 2, which does not overflow.
+template <typename T, int N>
+Jet<T, N> midpoint(const Jet<T, N>& a, const Jet<T, N>& b) {
+  return Jet<T, N>(midpoint(a.a, b.a), T(0.5) * a.v + T(0.5) * b.v);
+}
+
 /// base to a constant power; the derivative of x^0 is 0, also at 0.
 template <typename T, int N>
 Jet<T, N> pow(const Jet<T, N>& base, const std::type_identity_t<T>& exponent) {
@@ -192,7 +210,14 @@ Jet<T, N> pow(const std::type_identity_t<T>& base, const Jet<T, N>& exponent) {
   const T value = pow(base, exponent.a);
   // 0^y is 0 around every y > 0.
   if (base == T(0) && exponent.a > T(0)) return Jet<T, N>(value);
-  return internal::Chain(value, T(value * log(base)), exponent);
+  Jet<T, N> result = internal::Chain(value, T(value * log(base)), exponent);
+  // A negative base has real values at integers alone: there is a derivative in directions in which
+  // the exponent does not change.
+  if (base < T(0) && isfinite(value)) {
+    for (int k = 0; k < N; ++k)
+      if (exponent.v[k] == T(0)) result.v[k] = T(0);
+  }
+  return result;
 }
 /// If the exponent has no derivatives, its term is omitted, so that (-2)^3 is differentiable by its
 /// base.
@@ -236,18 +261,26 @@ TG_CERES_CLASSIFY(isnormal, bool)
 TG_CERES_CLASSIFY(signbit, bool)
 TG_CERES_CLASSIFY(fpclassify, int)
 #undef TG_CERES_CLASSIFY
-#define TG_CERES_COMPARE(name)                        \
-  template <typename T, int N>                        \
-  bool name(const Jet<T, N>& x, const Jet<T, N>& y) { \
-    return name(x.a, y.a);                            \
-  }                                                   \
-  template <typename T, int N>                        \
-  bool name(const Jet<T, N>& x, const T& y) {         \
-    return name(x.a, y);                              \
-  }                                                   \
-  template <typename T, int N>                        \
-  bool name(const T& x, const Jet<T, N>& y) {         \
-    return name(x, y.a);                              \
+#define TG_CERES_COMPARE(name)                                      \
+  template <typename T, int N>                                      \
+  bool name(const Jet<T, N>& x, const Jet<T, N>& y) {               \
+    return name(x.a, y.a);                                          \
+  }                                                                 \
+  template <typename T, int N>                                      \
+  bool name(const Jet<T, N>& x, const std::type_identity_t<T>& y) { \
+    return name(x.a, y);                                            \
+  }                                                                 \
+  template <typename T, int N>                                      \
+  bool name(const std::type_identity_t<T>& x, const Jet<T, N>& y) { \
+    return name(x, y.a);                                            \
+  }                                                                 \
+  template <typename T, int M, int N>                               \
+  bool name(const Jet<Jet<T, M>, N>& x, double y) {                 \
+    return name(x.a, y);                                            \
+  }                                                                 \
+  template <typename T, int M, int N>                               \
+  bool name(double x, const Jet<Jet<T, M>, N>& y) {                 \
+    return name(x, y.a);                                            \
   }
 TG_CERES_COMPARE(isgreater)
 TG_CERES_COMPARE(isgreaterequal)

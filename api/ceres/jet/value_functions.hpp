@@ -16,6 +16,10 @@ inline Value fmax(const Value& a, const Value& b) { return max(a, b); }
 inline Value fdim(const Value& a, const Value& b) { return max(a - b, literal(0)); }
 /// The square, as for every Ceres scalar.
 inline Value norm(const Value& a) { return square(a); }
+inline Value lerp(const Value& a, const Value& b, const Value& t) { return a + t * (b - a); }
+inline Value midpoint(const Value& a, const Value& b) {
+  return literal(0.5) * a + literal(0.5) * b;
+}
 inline Value hypot(const Value& a, const Value& b, const Value& c) { return hypot(hypot(a, b), c); }
 /// `magnitude` with the sign of `sign`; a zero counts as positive.
 inline Value copysign(const Value& magnitude, const Value& sign) {
@@ -49,6 +53,7 @@ using topograd::erfc;
 using topograd::exp;
 using topograd::exp2;
 using topograd::expm1;
+using topograd::fabs;
 using topograd::fdim;
 using topograd::floor;
 using topograd::fma;
@@ -58,10 +63,12 @@ using topograd::hypot;
 using topograd::isfinite;
 using topograd::isinf;
 using topograd::isnan;
+using topograd::lerp;
 using topograd::log;
 using topograd::log10;
 using topograd::log1p;
 using topograd::log2;
+using topograd::midpoint;
 using topograd::norm;
 using topograd::pow;
 using topograd::sin;

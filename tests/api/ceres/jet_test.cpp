@@ -7,6 +7,7 @@
 #include <complex>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,7 +50,7 @@ const std::vector<Row> kFunctions = {
     TG_ROW(sinh, -2, 0, 1.3),       TG_ROW(cosh, -2, 0, 1.3),      TG_ROW(tanh, -2, 0, 1.3),
     TG_ROW(asinh, -2, 0, 3),        TG_ROW(acosh, 1.1, 2, 7),      TG_ROW(atanh, -0.9, 0, 0.5),
     TG_ROW(erf, -1, 0, 0.7),        TG_ROW(erfc, -1, 0, 0.7),      TG_ROW(abs, -2, 0.5, 3),
-    TG_ROW(floor, -1.5, 0.5, 2.25), TG_ROW(ceil, -1.5, 0.5, 2.25),
+    TG_ROW(floor, -1.5, 0.5, 2.25), TG_ROW(ceil, -1.5, 0.5, 2.25), TG_ROW(fabs, -2, 0.5, 3),
 };
 
 TEST(Jet, FunctionsCarryTheirDerivative) {
@@ -116,6 +117,10 @@ TEST(Jet, FunctionsOfTwoHaveBothPartialDerivatives) {
        [](auto x, auto y) { return std::fmin(x, y); }, 1.5, 2},
       {"fdim", [](auto& x, auto& y) { return fdim(x, y); },
        [](auto x, auto y) { return std::fdim(x, y); }, 2.5, 2},
+      {"midpoint", [](auto& x, auto& y) { return midpoint(x, y); },
+       [](auto x, auto y) { return std::midpoint(x, y); }, 1.5, 2},
+      {"lerp", [](auto& x, auto& y) { return lerp(x, y, x * y); },
+       [](auto x, auto y) { return std::lerp(x, y, x * y); }, 1.5, 2},
   };
   for (const Pair& row : rows) {
     const J2 z = row.jet(J2(row.x, 0), J2(row.y, 1));
@@ -125,6 +130,42 @@ TEST(Jet, FunctionsOfTwoHaveBothPartialDerivatives) {
     EXPECT_NEAR(z.v[1], Slope([&](auto y) { return row.exact(row.x, y); }, row.y), 1e-11)
         << row.name;
   }
+}
+
+TEST(Jet, FunctionsOfNumbersAreThoseOfTheStandard) {
+  EXPECT_EQ(ceres::fabs(-2.5), 2.5);
+  EXPECT_EQ(ceres::lerp(1.0, 3.0, 0.25), 1.5);
+  const double huge = std::numeric_limits<double>::max();
+  EXPECT_EQ(midpoint(J1(huge, 0), J1(huge)).a, huge);
+  EXPECT_EQ(ceres::midpoint(huge, huge), huge);
+}
+
+TEST(Jet, MaximaOfEqualNumbersHaveTheMeanDerivative) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const J2 x(2, 0), y(2, 1);
+  for (const J2& z : {fmax(x, y), fmin(x, y)}) {
+    EXPECT_EQ(z.a, 2);
+    EXPECT_EQ(z.v[0], 0.5);
+    EXPECT_EQ(z.v[1], 0.5);
+  }
+  EXPECT_EQ(fmax(x, J2(nan)).v[0], 1);
+  EXPECT_EQ(fmin(J2(nan), x).v[0], 1);
+}
+
+TEST(Jet, PowersOfNegativeNumbersKeepTheDirectionsWithoutTheExponent) {
+  // (-1.5)^n for an integer n that changes in the second direction alone.
+  const J2 z = pow(J2(-1.5, 0), J2(3, 1));
+  EXPECT_EQ(z.a, -3.375);
+  EXPECT_NEAR(z.v[0], 3 * 2.25, 1e-15);
+  EXPECT_TRUE(std::isnan(z.v[1]));
+  EXPECT_EQ(pow(-1.5, J2(2, 1)).v[0], 0);
+}
+
+TEST(Jet, JetsOfJetsCompareWithNumbers) {
+  using Outer = Jet<J1, 1>;
+  const Outer x(J1(2, 0), 0);
+  EXPECT_TRUE(x > 1.0 && 1.0 < x && x == 2.0 && isless(x, 3.0) && isgreater(3.0, x));
+  EXPECT_EQ((Jet<Outer, 2>(3.0) * Jet<Outer, 2>(2.0)).a.a.a, 6);
 }
 
 TEST(Jet, NumbersMixWithJets) {
