@@ -57,7 +57,7 @@ class AutoDiffFirstOrderFunction final : public FirstOrderFunction {
 
 /// The same for `bool operator()(const double* parameters, double* cost) const`, differentiated
 /// numerically; kNumParameters may be DYNAMIC.
-template <typename FirstOrderFunctor, NumericDiffMethodType kMethod, int kNumParameters>
+template <typename FirstOrderFunctor, NumericDiffMethodType kMethod, int kNumParameters = DYNAMIC>
 class NumericDiffFirstOrderFunction final : public FirstOrderFunction {
  public:
   explicit NumericDiffFirstOrderFunction(FirstOrderFunctor* functor,

@@ -51,21 +51,34 @@ class Coordinate {
   std::span<const double> residuals_;
 };
 
-/// Rows of the tableau hold differences with one step, extrapolated 0, 1, ... times.
+/// Rows of the tableau hold differences with one step, extrapolated 0, 1, ... times. `step` is that
+/// of the middle row: the first one has to be large, so that rounding does not matter.
 bool Coordinate::Ridders(double step, const NumericDiffOptions& options, VectorXd& slope) {
   const double shrink = options.ridders_step_shrink_factor;
+  step *= std::pow(shrink, options.max_num_ridders_extrapolations / 2);
   double best_error = std::numeric_limits<double>::max();
   std::vector<VectorXd> last, row;
+  // First steps that leave the domain are not counted, nor is the next one, which may end at its
+  // edge.
+  int beyond = 0;
+  bool at_edge = false;
   for (int i = 0; i < std::max(options.max_num_ridders_extrapolations, 1); ++i, step /= shrink) {
     row.assign(1, VectorXd(slope.size()));
     if (!Central(step, row[0])) return false;
     if (i == 0) slope = row[0];
+    if (i == 0 && (at_edge || !slope.allFinite()) &&
+        beyond < options.max_num_ridders_extrapolations) {
+      at_edge = !slope.allFinite();
+      ++beyond;
+      --i;
+      continue;
+    }
     double factor = shrink * shrink;
     for (int j = 1; j <= i; ++j, factor *= shrink * shrink) {
       const std::size_t k = static_cast<std::size_t>(j) - 1;
       row.push_back((row[k] * factor - last[k]) / (factor - 1));
       const double error = std::max((row[k + 1] - row[k]).norm(), (row[k + 1] - last[k]).norm());
-      if (error > best_error) continue;
+      if (!(error <= best_error)) continue;  // nor NaN
       best_error = error;
       slope = row[k + 1];
     }

@@ -74,7 +74,7 @@ bool GradientChecker::Probe(double const* const* parameters, double relative_pre
   const std::vector<std::int32_t>& sizes = function_->parameter_block_sizes();
   out.residuals.resize(function_->num_residuals());
   for (const std::int32_t size : sizes)
-    out.jacobians.emplace_back(function_->num_residuals(), size);
+    out.jacobians.emplace_back(Matrix::Zero(function_->num_residuals(), size));
   out.numeric_jacobians = out.jacobians;
   std::vector<double*> given = Pointers(out.jacobians);
   std::vector<double*> numeric = Pointers(out.numeric_jacobians);
@@ -88,13 +88,15 @@ bool GradientChecker::Probe(double const* const* parameters, double relative_pre
           {out.residuals.data(), static_cast<std::size_t>(out.residuals.size())}, numeric.data());
   if (!out.return_value) {
     out.error_log = "the cost function could not be evaluated";
-    return false;
+    for (Matrix& jacobian : out.jacobians) jacobian.setZero();
+    out.numeric_jacobians = out.jacobians;
   }
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     out.local_jacobians.push_back(InTangentSpace(manifolds_[k], parameters[k], out.jacobians[k]));
     out.local_numeric_jacobians.push_back(
         InTangentSpace(manifolds_[k], parameters[k], out.numeric_jacobians[k]));
-    Compare(k, out.local_jacobians[k], out.local_numeric_jacobians[k], relative_precision, out);
+    if (out.return_value)
+      Compare(k, out.local_jacobians[k], out.local_numeric_jacobians[k], relative_precision, out);
   }
   return out.error_log.empty();
 }

@@ -72,7 +72,7 @@ TEST(CeresFunctors, NumericDerivatives) {
   using ceres::NumericDiffCostFunction;
   Expect(NumericDiffCostFunction<Functor, ceres::FORWARD, 2, 2, 1>(new Functor), 1e-5, "forward");
   Expect(NumericDiffCostFunction<Functor, ceres::CENTRAL, 2, 2, 1>(new Functor), 1e-9, "central");
-  Expect(NumericDiffCostFunction<Functor, ceres::RIDDERS, 2, 2, 1>(new Functor), 1e-11, "ridders");
+  Expect(NumericDiffCostFunction<Functor, ceres::RIDDERS, 2, 2, 1>(new Functor), 1e-13, "ridders");
   Expect(NumericDiffCostFunction<Functor, ceres::CENTRAL, ceres::DYNAMIC, 2, 1>(
              new Functor, ceres::TAKE_OWNERSHIP, 2),
          1e-9, "dynamic");
@@ -84,6 +84,42 @@ TEST(CeresFunctors, NumericDerivatives) {
   dynamic.AddParameterBlock(1);
   dynamic.SetNumResiduals(2);
   Expect(dynamic, 1e-9, "dynamic blocks");
+}
+
+struct Root {
+  bool operator()(const double* x, double* r) const {
+    r[0] = std::sqrt(x[0]);
+    return true;
+  }
+};
+
+/// Ridders' first steps go beyond 0, where the function is NaN.
+TEST(CeresFunctors, NumericDerivativesNearTheEdgeOfTheDomain) {
+  for (const double at : {0.05, 0.02, 0.01, 0.005, 0.002}) {
+    const double* parameters[1] = {&at};
+    double r = 0, slope = 0;
+    double* jacobians[1] = {&slope};
+    ceres::NumericDiffCostFunction<Root, ceres::RIDDERS, 1, 1> cost(new Root);
+    ASSERT_TRUE(cost.Evaluate(parameters, &r, jacobians));
+    const double expected = 0.5 / std::sqrt(at);
+    EXPECT_NEAR(slope, expected, 1e-10 * expected) << at;
+  }
+}
+
+TEST(CeresFunctors, FirstOrderFunctionsMayHaveTheirSizeAtRunTime) {
+  struct Product {
+    bool operator()(const double* x, double* cost) const {
+      cost[0] = x[0] * x[1] + x[2] * x[2];
+      return true;
+    }
+  };
+  ceres::NumericDiffFirstOrderFunction<Product, ceres::CENTRAL> function(new Product, 3);
+  const double x[3] = {1, 2, 3};
+  double cost = 0, gradient[3];
+  ASSERT_EQ(function.NumParameters(), 3);
+  ASSERT_TRUE(function.Evaluate(x, &cost, gradient));
+  const double expected[3] = {2, 1, 6};
+  for (int k = 0; k < 3; ++k) EXPECT_NEAR(gradient[k], expected[k], 1e-8) << k;
 }
 
 /// Twice another cost function, inside of a functor.
@@ -139,6 +175,31 @@ TEST(CeresFunctors, CheckersFindWrongJacobians) {
   ceres::AutoDiffCostFunction<Functor, 2, 2, 1> right(new Functor);
   EXPECT_TRUE(ceres::GradientChecker(&right, nullptr, ceres::NumericDiffOptions())
                   .Probe(both, 1e-9, &results));
+}
+
+class Undefined : public ceres::SizedCostFunction<1, 3, 2> {
+ public:
+  bool Evaluate(double const* const*, double*, double**) const override { return false; }
+};
+
+TEST(CeresFunctors, CheckersOfUndefinedFunctionsHaveMatricesOfZeros) {
+  const double x[3] = {0.6, 0, 0.8}, y[2] = {1, 2};
+  const double* parameters[2] = {x, y};
+  const ceres::SphereManifold<3> sphere;
+  const std::vector<const ceres::Manifold*> manifolds = {&sphere, nullptr};
+  Undefined undefined;
+  ceres::GradientChecker::ProbeResults results;
+  EXPECT_FALSE(ceres::GradientChecker(&undefined, &manifolds, {}).Probe(parameters, 1, &results));
+  EXPECT_FALSE(results.return_value);
+  EXPECT_EQ(results.maximum_relative_error, 0);
+  ASSERT_EQ(results.local_jacobians.size(), 2u);
+  ASSERT_EQ(results.local_numeric_jacobians.size(), 2u);
+  for (const auto* matrices : {&results.local_jacobians, &results.local_numeric_jacobians}) {
+    for (const ceres::Matrix& matrix : *matrices) {
+      EXPECT_EQ(matrix.cols(), 2);
+      EXPECT_EQ(matrix.norm(), 0);
+    }
+  }
 }
 
 /// Steep beyond 1, flat below: a solve from 4 crosses.
