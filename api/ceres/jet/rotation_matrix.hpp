@@ -111,6 +111,105 @@ void EulerAnglesToRotationMatrix(const T* euler, int /*row_stride*/, T* R) {
   EulerAnglesToRotationMatrix(euler, RowMajorAdapter3x3(R));
 }
 
+namespace internal {
+
+/// Three turns, the first one about axis `First`; about axes that turn along if `Intrinsic`.
+template <int First, int Second, int Third, bool Intrinsic>
+struct EulerSystem {
+  static_assert(First != Second && Second != Third);
+  static constexpr bool kIsIntrinsic = Intrinsic;
+  static constexpr bool kIsProperEuler = First == Third;
+  /// Axes of the product R(kTurns[0]) R(kTurns[1]) R(kTurns[2]).
+  static constexpr std::array<int, 3> kTurns = {Intrinsic ? First : Third, Second,
+                                                Intrinsic ? Third : First};
+  /// As in Ceres: the axes, each once, from the last factor on, and whether they are not in the
+  /// order of X, Y, Z, X, Y.
+  static constexpr int kAxes[3] = {kTurns[2], Second, 3 - kTurns[2] - Second};
+  static constexpr bool kIsParityOdd = (kTurns[2] + 1) % 3 != Second;
+  /// The number of the angle of a factor of that product.
+  static constexpr int Angle(int factor) { return Intrinsic ? factor : 2 - factor; }
+};
+
+}  // namespace internal
+
+#define TG_CERES_EULER(name, first, second, third)                            \
+  using Extrinsic##name = internal::EulerSystem<first, second, third, false>; \
+  using Intrinsic##name = internal::EulerSystem<first, second, third, true>;
+TG_CERES_EULER(XYZ, 0, 1, 2)
+TG_CERES_EULER(XYX, 0, 1, 0)
+TG_CERES_EULER(XZY, 0, 2, 1)
+TG_CERES_EULER(XZX, 0, 2, 0)
+TG_CERES_EULER(YZX, 1, 2, 0)
+TG_CERES_EULER(YZY, 1, 2, 1)
+TG_CERES_EULER(YXZ, 1, 0, 2)
+TG_CERES_EULER(YXY, 1, 0, 1)
+TG_CERES_EULER(ZXY, 2, 0, 1)
+TG_CERES_EULER(ZXZ, 2, 0, 2)
+TG_CERES_EULER(ZYX, 2, 1, 0)
+TG_CERES_EULER(ZYZ, 2, 1, 2)
+#undef TG_CERES_EULER
+
+/// The rotation by three angles in radians, as in EulerAnglesToRotation<IntrinsicZYX>(euler, R).
+template <typename EulerSystem, typename T, int row_stride, int col_stride>
+void EulerAnglesToRotation(const T* euler, const MatrixAdapter<T, row_stride, col_stride>& R) {
+  using std::cos;
+  using std::sin;
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) R(r, c) = internal::Constant<T>(r == c ? 1 : 0);
+  for (int factor = 0; factor < 3; ++factor) {
+    const T angle = euler[EulerSystem::Angle(factor)];
+    const T cosine = cos(angle), sine = sin(angle);
+    const int axis = EulerSystem::kTurns[static_cast<std::size_t>(factor)];
+    const int u = (axis + 1) % 3, v = (axis + 2) % 3;
+    for (int r = 0; r < 3; ++r) {
+      const T at_u = R(r, u), at_v = R(r, v);
+      R(r, u) = cosine * at_u + sine * at_v;
+      R(r, v) = cosine * at_v - sine * at_u;
+    }
+  }
+}
+/// R is row-major.
+template <typename EulerSystem, typename T>
+void EulerAnglesToRotation(const T* euler, T* R) {
+  EulerAnglesToRotation<EulerSystem>(euler, RowMajorAdapter3x3(R));
+}
+
+/// The angles of a rotation in radians: the second one is in [0, pi] for a system whose first and
+/// last axes agree, in [-pi / 2, pi / 2] for others. Where it leaves the other two undetermined,
+/// the product is still R.
+template <typename EulerSystem, typename T, int row_stride, int col_stride>
+void RotationMatrixToEulerAngles(const MatrixAdapter<const T, row_stride, col_stride>& R,
+                                 T* euler) {
+  using std::atan2;
+  using std::cos;
+  using std::sin;
+  constexpr int i = EulerSystem::kTurns[0], j = EulerSystem::kTurns[1], k = 3 - i - j;
+  const T sign = internal::Constant<T>((i + 1) % 3 == j ? 1 : -1);
+  T& first = euler[EulerSystem::Angle(0)];
+  T& second = euler[EulerSystem::Angle(1)];
+  T& third = euler[EulerSystem::Angle(2)];
+  if constexpr (EulerSystem::kIsProperEuler)
+    first = atan2(R(j, i), -sign * R(k, i));
+  else
+    first = atan2(-sign * R(j, k), R(k, k));
+  // Rows j and k without the first turn.
+  const T cosine = cos(first), sine = sign * sin(first);
+  const auto at_j = [&](int c) { return cosine * R(j, c) + sine * R(k, c); };
+  const auto at_k = [&](int c) { return cosine * R(k, c) - sine * R(j, c); };
+  if constexpr (EulerSystem::kIsProperEuler) {
+    second = atan2(-sign * at_k(i), R(i, i));
+    third = atan2(-sign * at_j(k), at_j(j));
+  } else {
+    second = atan2(sign * R(i, k), at_k(k));
+    third = atan2(sign * at_j(i), at_j(j));
+  }
+}
+/// R is row-major.
+template <typename EulerSystem, typename T>
+void RotationMatrixToEulerAngles(const T* R, T* euler) {
+  RotationMatrixToEulerAngles<EulerSystem>(RowMajorAdapter3x3(R), euler);
+}
+
 /// |q|² times the rotation matrix of q.
 template <typename T, int row_stride, int col_stride>
 void QuaternionToScaledRotation(const T q[4], const MatrixAdapter<T, row_stride, col_stride>& R) {

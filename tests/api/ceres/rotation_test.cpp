@@ -166,4 +166,62 @@ TEST(Rotation, ValuesAndJetsAgreeWithDifferences) {
   }
 }
 
+/// The axes of a system by its name: "XYZ".
+template <class System>
+void CompareWithEigen(const std::string& name, bool intrinsic) {
+  const auto turn = [&](std::size_t k, double angle) {
+    return Eigen::AngleAxisd(angle, Vector3d::Unit(name[k] - 'X'));
+  };
+  const bool proper = name[0] == name[2];
+  for (const Vector3d& given :
+       {Vector3d(0.4, 0.7, -2.1), Vector3d(-3, 1.2, 3), Vector3d(0, 1e-7, 0),
+        Vector3d(0.3, M_PI / 2, 0.2), Vector3d(2, 0, 0.5)}) {
+    const Eigen::Matrix3d expected =
+        intrinsic ? (turn(0, given[0]) * turn(1, given[1]) * turn(2, given[2])).toRotationMatrix()
+                  : (turn(2, given[2]) * turn(1, given[1]) * turn(0, given[0])).toRotationMatrix();
+    Eigen::Matrix<double, 3, 3, Eigen::RowMajor> R, again;
+    ceres::EulerAnglesToRotation<System>(given.data(), R.data());
+    EXPECT_NEAR((R - expected).norm(), 0, kTolerance) << name << intrinsic;
+    double found[3];
+    ceres::RotationMatrixToEulerAngles<System>(R.data(), found);
+    ceres::EulerAnglesToRotation<System>(found, again.data());
+    EXPECT_NEAR((again - R).norm(), 0, kTolerance) << name << intrinsic << " " << given;
+    // One of two axes coincides with another one at these angles of the second turn.
+    const double lock = proper ? std::sin(given[1]) : std::cos(given[1]);
+    if (std::abs(lock) < 1e-3) continue;
+    for (int k = 0; k < 3; ++k) EXPECT_NEAR(found[k], given[k], 1e-14) << name << intrinsic << k;
+  }
+}
+
+TEST(Rotation, EulerAnglesAreTurnsAboutAxes) {
+#define TG_SYSTEM(name)                                  \
+  CompareWithEigen<ceres::Intrinsic##name>(#name, true); \
+  CompareWithEigen<ceres::Extrinsic##name>(#name, false);
+  TG_SYSTEM(XYZ)
+  TG_SYSTEM(XYX)
+  TG_SYSTEM(XZY)
+  TG_SYSTEM(XZX)
+  TG_SYSTEM(YZX)
+  TG_SYSTEM(YZY)
+  TG_SYSTEM(YXZ)
+  TG_SYSTEM(YXY)
+  TG_SYSTEM(ZXY)
+  TG_SYSTEM(ZXZ)
+  TG_SYSTEM(ZYX)
+  TG_SYSTEM(ZYZ)
+#undef TG_SYSTEM
+}
+
+TEST(Rotation, EulerAnglesHaveDerivatives) {
+  using J3 = ceres::Jet<double, 3>;
+  const J3 angles[3] = {J3(0.4, 0), J3(0.7, 1), J3(-2.1, 2)};
+  J3 R[9], found[3];
+  ceres::EulerAnglesToRotation<ceres::IntrinsicZXY>(angles, R);
+  ceres::RotationMatrixToEulerAngles<ceres::IntrinsicZXY>(R, found);
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_NEAR(found[k].a, angles[k].a, 1e-14);
+    for (int c = 0; c < 3; ++c) EXPECT_NEAR(found[k].v[c], k == c, 1e-14) << k << c;
+  }
+}
+
 }  // namespace
