@@ -277,6 +277,21 @@ class Problems(unittest.TestCase):
             pickle.dumps(x)
         self.assertIn("'ends' of shape (2,): [2. 3.]", repr(x))
 
+    def test_jacobians_of_unknowns_that_are_read_twice_out_of_order_and_fixed(self):
+        p = topograd.Problem()
+        x, y = p.parameters(np.arange(1.0, 5.0)), p.parameters(np.array([[2.0, 3.0], [5.0, 7.0]]))
+        first, second = np.array([3, 1, 0, 2]), np.array([0, 1, 3, 2])
+        p.residuals(lambda a, b, v: np.stack([a * b * v[:, 1], a - v[:, 0] * b], axis=1),
+                    x[first], x[second], y[[1, 0, 1, 0]])
+        p.residuals(lambda v: v[:, 0] ** 2, y)
+        p.fix(x[2:3])
+        at = p.x()
+        found = p.jacobian(at)
+        slopes = np.stack([(p.evaluate(at + h) - p.evaluate(at - h)) / 2e-6 for h in 1e-6 * np.eye(8)], axis=1)
+        slopes[:, 2] = 0
+        np.testing.assert_allclose(found.toarray(), slopes, 1e-7, 1e-7)
+        self.assertTrue(found.has_canonical_format)
+
     def test_arrays_of_one_column_keep_it(self):
         for width in (1, 2):
             p = topograd.Problem()
