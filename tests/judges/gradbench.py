@@ -36,10 +36,12 @@ class Ba:
     def project(camera, point, weight, feature):
         axis, centre, focal, shift, radial = (camera[:, a:b] for a, b in ((0, 3), (3, 6), (6, 7), (7, 9), (9, 11)))
         seen = point - centre
-        angle = np.sqrt(np.sum(axis**2, axis=1))[:, None]
-        axis = axis / angle
-        along = np.sum(axis * seen, axis=1)[:, None]
-        seen = seen * np.cos(angle) + np.cross(axis, seen) * np.sin(angle) + axis * along * (1 - np.cos(angle))
+        square = np.sum(axis**2, axis=1)[:, None]
+        angle = np.sqrt(np.where(square == 0, 1, square))
+        unit = axis / angle
+        along = np.sum(unit * seen, axis=1)[:, None]
+        turned = seen * np.cos(angle) + np.cross(unit, seen) * np.sin(angle) + unit * along * (1 - np.cos(angle))
+        seen = np.where(square == 0, seen + np.cross(axis, seen), turned)
         image = seen[:, :2] / seen[:, 2:]
         square = np.sum(image**2, axis=1)[:, None]
         image = image * (1 + radial[:, :1] * square + radial[:, 1:] * square**2)
@@ -204,10 +206,12 @@ def turned(x, z):
 
 
 def rotation(vector):
-    angle = np.sqrt(np.sum(vector**2))
+    """The matrix of a rotation vector; like GradBench, that of no rotation below an angle of 1e-4."""
+    square = np.sum(vector**2)
+    angle = np.sqrt(np.where(square < 1e-8, 1, square))
     x, y, z = vector / angle
     cross = np.stack([np.stack(row) for row in ((0, -z, y), (z, 0, -x), (-y, x, 0))])
-    return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
+    return np.where(square < 1e-8, np.eye(3), np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross)
 
 
 class Llsq:

@@ -241,7 +241,9 @@ def small():
     """(problem, what it is, input), each solved by the references in milliseconds."""
     rng = np.random.default_rng(7)
     camera = [0.2, -0.4, 0.3, 0.1, 0.2, -5, 800, 300, 200, 0.02, -0.003]
-    yield "ba", "3 cameras", {"n": 3, "m": 4, "p": 17, "cam": camera, "x": [0.3, -0.2, 1], "w": 0.7, "feat": [310, 190]}
+    seen = {"n": 3, "m": 4, "p": 17, "x": [0.3, -0.2, 1], "w": 0.7, "feat": [310, 190]}
+    yield "ba", "3 cameras", {**seen, "cam": camera}
+    yield "ba", "cameras that are not turned", {**seen, "cam": [0, 0, 0, *camera[3:]]}
     for d, k, n, m, gamma in ((1, 2, 5, 0, 1.0), (2, 3, 9, 2, 1.3), (4, 2, 7, 1, 0.6)):
         yield "gmm", f"d={d},k={k},n={n}", mixture(rng, d, k, n, m, gamma)
     for us, mirrored in ((False, True), (True, False)):
