@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 namespace topograd {
 namespace {
@@ -48,19 +46,6 @@ struct Bound {
     return binding->numbers[binding->one_for_all ? 0 : instance];
   }
 };
-
-/// Throws Error{File} if the file cannot be read.
-std::string read_text(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  std::error_code failed;
-  // A folder can be opened, too, but reads as empty.
-  if (!stream || std::filesystem::is_directory(path, failed) ||
-      !(text << stream.rdbuf() || text.str().empty())) {
-    throw Error(ErrorCode::File, path + ": cannot be read");
-  }
-  return text.str();
-}
 
 class Builder {
  public:
@@ -378,6 +363,7 @@ std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std
   const auto beside = [&](const std::string& path) {
     return read_packed_text((std::filesystem::path(name).parent_path() / path).string());
   };
+  text.remove_prefix(text_begin(text, name));
   const Document document = {name, text, read_file ? read_file : beside};
   Description description = problem_file::read_description(document);
   problem_file::repeat(document, description);
@@ -387,7 +373,7 @@ std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std
 }
 
 std::unique_ptr<ProblemFile> read_problem_file(const std::string& path, Share share) {
-  return parse_problem_file(read_text(path), path, {}, share);
+  return parse_problem_file(read_packed_text(path), path, {}, share);
 }
 
 }  // namespace topograd

@@ -165,7 +165,7 @@ std::string joined(const std::vector<std::string>& texts) {
 
 BundleScene parse_bal(std::string_view text, const std::string& name, Share share) {
   WordReader reader(text, name);
-  if (text.starts_with(kBundler)) {
+  if (reader.rest_of_line().starts_with(kBundler)) {
     BundleScene scene = parse_bundler(reader, share);
     expect_end(reader);
     return scene;

@@ -103,7 +103,8 @@ class Fields {
 
 class TextFields final : public Fields {
  public:
-  TextFields(std::string_view text, std::string name) : Fields(text, std::move(name)) { end_ = 0; }
+  TextFields(std::string_view text, std::string name)
+      : Fields(text, std::move(name)), begin_(text_begin(text_, name_)) {}
 
   bool next() override {
     while (next_line()) {
@@ -180,7 +181,7 @@ class TextFields final : public Fields {
       at_ = end_;
       return false;
     }
-    at_ = line_ == 0 ? 0 : end_ + 1;
+    at_ = line_ == 0 ? begin_ : end_ + 1;
     ++line_;
     end_ = std::min(text_.find('\n', at_), text_.size());
     return at_ < text_.size();
@@ -209,7 +210,7 @@ class TextFields final : public Fields {
          (got.empty() ? "the end of the line" : "\"" + quote + "\""));
   }
 
-  std::size_t line_ = 0, end_ = 0;  // the line, and where it ends
+  std::size_t begin_, line_ = 0, end_ = 0;  // of the text; the line, and where it ends
 };
 
 class BinaryFields final : public Fields {

@@ -57,11 +57,10 @@ std::string read_all(const std::string& path, std::uint64_t most_bytes, Read rea
   }
 }
 
-std::string read_plain(const std::string& path, std::uint64_t most_bytes) {
-  const File file = open(path);
+std::string read_plain(const std::string& path, std::FILE* file, std::uint64_t most_bytes) {
   return read_all(path, most_bytes, [&](char* to, std::size_t capacity) {
-    const std::size_t count = std::fread(to, 1, capacity, file.get());
-    if (count == 0 && std::ferror(file.get())) fail(path, "cannot be read");
+    const std::size_t count = std::fread(to, 1, capacity, file);
+    if (count == 0 && std::ferror(file)) fail(path, "cannot be read");
     return count;
   });
 }
@@ -133,9 +132,8 @@ class BzipReader {
   bool ended_ = false;
 };
 
-std::string read_bzip(const std::string& path, std::uint64_t most_bytes) {
-  const File file = open(path);
-  BzipReader reader(path, file.get());
+std::string read_bzip(const std::string& path, std::FILE* file, std::uint64_t most_bytes) {
+  BzipReader reader(path, file);
   bool at_end = false;
   return read_all(path, most_bytes, [&](char* to, std::size_t capacity) -> std::size_t {
     if (at_end) return 0;
@@ -148,16 +146,34 @@ std::string read_bzip(const std::string& path, std::uint64_t most_bytes) {
 }  // namespace
 
 std::string read_packed_text(const std::string& path, std::uint64_t most_bytes) {
+  const File file = open(path);
   std::array<char, 3> first{};
-  const std::size_t count = std::fread(first.data(), 1, first.size(), open(path).get());
+  const std::size_t count = std::fread(first.data(), 1, first.size(), file.get());
   const std::string_view magic(first.data(), count);
   std::error_code failed;
   const std::uintmax_t size = std::filesystem::file_size(path, failed);
   const std::uint64_t unpacked =
       std::min(most_bytes, std::max(kLeastUnpackedBytes, failed ? 0 : kMostUnpackedRatio * size));
-  if (magic.starts_with("\x1f\x8b")) return read_gzip(path, unpacked);
-  if (magic == "BZh") return read_bzip(path, unpacked);
-  return read_plain(path, most_bytes);
+  const bool gzip = magic.starts_with("\x1f\x8b"), bzip = magic == "BZh";
+  if (std::fseek(file.get(), 0, SEEK_SET) != 0) {  // a pipe is read once
+    if (gzip || bzip) fail(path, "expected plain text from a pipe, got packed text");
+    return std::string(magic) + read_plain(path, file.get(), most_bytes);
+  }
+  if (gzip) return read_gzip(path, unpacked);
+  if (bzip) return read_bzip(path, file.get(), unpacked);
+  return read_plain(path, file.get(), most_bytes);
+}
+
+std::size_t text_begin(std::string_view text, const std::string& name) {
+  const auto byte = [&](std::size_t k) { return k < text.size() ? text[k] : ' '; };
+  const auto letters = [&](std::size_t k) { return byte(k) != 0 && byte(k + 2) != 0; };
+  const auto zeros = [&](std::size_t k) { return byte(k) == 0 && byte(k + 2) == 0; };
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") || (letters(0) && zeros(1)) ||
+      (zeros(0) && letters(1)))
+    throw Error(ErrorCode::Parse,
+                name + ":1: expected text in UTF-8, got UTF-16; save the file as UTF-8");
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? kMark.size() : 0;
 }
 
 void write_text_file(const std::string& path, const std::string& text) {

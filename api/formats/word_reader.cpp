@@ -2,6 +2,7 @@
 #include "word_reader.hpp"
 
 #include "../../ir/error.hpp"
+#include "packed_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +13,6 @@
 namespace topograd {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::size_t kLongestQuote = 40;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
@@ -27,9 +27,7 @@ bool reads_as(std::string_view word, T& value) {
 }  // namespace
 
 WordReader::WordReader(std::string_view text, std::string name, Syntax syntax)
-    : text_(text), name_(std::move(name)), syntax_(syntax) {
-  if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
-}
+    : text_(text), name_(std::move(name)), syntax_(syntax), at_(text_begin(text_, name_)) {}
 
 std::size_t WordReader::continued_end() const {
   if (!syntax_.continued_lines || text_[at_] != '\\') return text_.npos;

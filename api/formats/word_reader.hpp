@@ -11,7 +11,8 @@ namespace topograd {
 
 /// Reads a text word by word; words are separated by white space.
 ///
-/// Errors are Error{Parse}: "file:line: expected ..., got ...".
+/// Errors are Error{Parse}: "file:line: expected ..., got ...", also for text in UTF-16. A byte
+/// order mark of UTF-8 is passed over.
 class WordReader {
  public:
   /// Other things that count as white space.

@@ -2,6 +2,7 @@
 #include "csv.hpp"
 
 #include "../../ir/error.hpp"
+#include "../formats/packed_text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -113,13 +114,8 @@ class CsvReader {
   CsvReader(std::string_view text, const std::string& name, char separator)
       : text_(text), name_(name), separator_(separator) {}
   /// Reads from the beginning and detects the separator.
-  CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
-    constexpr std::string_view kMark = "\xef\xbb\xbf";  // byte order mark of UTF-8
-    if (text_.starts_with(kMark)) at_ = kMark.size();
-    if (text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff") ||
-        text_.substr(0, 4).find('\0') != std::string_view::npos)
-      fail(line_, "expected text in UTF-8, got UTF-16; save the table as UTF-8");
-  }
+  CsvReader(std::string_view text, const std::string& name)
+      : text_(text), name_(name), at_(text_begin(text, name)) {}
 
   std::size_t line() const { return line_; }
   /// Position at which the last row begins.

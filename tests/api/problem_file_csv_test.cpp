@@ -171,7 +171,7 @@ TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
       {"\xff\xfe"
        "1",
        kBothColumns,
-       "f.json:2:24: /data/t/csv: p.csv:1: expected text in UTF-8, got UTF-16; save the table as "
+       "f.json:2:24: /data/t/csv: p.csv:1: expected text in UTF-8, got UTF-16; save the file as "
        "UTF-8"},
       {"time note volume\n1 2\n", kBothColumns,
        "f.json:2:24: /data/t/csv: p.csv:2: expected 3 fields as the first row has, got 2"},

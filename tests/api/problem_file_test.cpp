@@ -71,6 +71,24 @@ TEST(ProblemFile, SpringsHaveThePublishedCost) {
   }
 }
 
+// Editors write a byte order mark, and columns of errors do not count it.
+TEST(ProblemFile, BeginsAfterAByteOrderMark) {
+  const std::string marked = "\xef\xbb\xbf" + springs(10).dump(1);
+  EXPECT_EQ(initial_cost(*parse_problem_file(marked, "springs.json")),
+            initial_cost(*parse_problem_file(springs(10).dump(1), "springs.json")));
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      parse_problem_file(text, "f.json");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message("\xef\xbb\xbf{\"title\": 3}"), message("{\"title\": 3}"));
+  EXPECT_EQ(message(std::string("{\0\"\0", 4)),
+            "f.json:1: expected text in UTF-8, got UTF-16; save the file as UTF-8");
+}
+
 // The same numbers through the C++ interface.
 TEST(ProblemFile, TheExampleFitsItsCurve) {
   const auto file = read_problem_file(source_dir() / "samples/data/curve_fit.json");

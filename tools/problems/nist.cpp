@@ -2,6 +2,7 @@
 #include "nist.hpp"
 
 #include "../../api/expression/expression_values.hpp"
+#include "../../api/formats/packed_text.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -104,9 +104,9 @@ namespace {
 
 constexpr double kCertifiedDigits = 11;
 
-std::vector<std::string> lines_of(std::string_view text) {
+std::vector<std::string> lines_of(std::string_view text, const std::string& name) {
   std::vector<std::string> lines;
-  std::istringstream in{std::string(text)};
+  std::istringstream in{std::string(text.substr(text_begin(text, name)))};
   for (std::string line; std::getline(in, line);) {
     if (line.ends_with('\r')) line.pop_back();
     lines.push_back(std::move(line));
@@ -141,7 +141,8 @@ std::optional<double> number(std::string word) {
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& name) : lines_(lines_of(text)), name_(name) {}
+  Reader(std::string_view text, const std::string& name)
+      : lines_(lines_of(text, name)), name_(name) {}
 
   NistSet read() {
     set_.name = std::filesystem::path(name_).stem().string();
@@ -258,14 +259,7 @@ NistSet parse_nist(std::string_view text, const std::string& name) {
   return Reader(text, name).read();
 }
 
-NistSet read_nist(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  const bool readable = file && !std::filesystem::is_directory(path);
-  if (readable && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-  if (!readable || !text) throw Error(ErrorCode::File, path + ": cannot be read");
-  return parse_nist(text.str(), path);
-}
+NistSet read_nist(const std::string& path) { return parse_nist(read_packed_text(path), path); }
 
 std::vector<std::string> nist_files(const std::string& path) {
   namespace fs = std::filesystem;

@@ -3,6 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/hash.hpp"
+#include "../packed_text.hpp"
 #include "../word_reader.hpp"
 #include "binary_numbers.hpp"
 
@@ -119,12 +120,13 @@ TriangleMesh parse_binary(std::string_view bytes, const std::string& name,
 }
 
 /// Headers of binary files may begin with "solid", too.
-bool is_binary(std::string_view text) {
+bool is_binary(std::string_view text, const std::string& name) {
   if (text.size() >= kCounted &&
       text.size() - kCounted ==
           kTriangle * unsigned_number(text.substr(kHeader, 4), std::endian::little))
     return true;
-  const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  const std::size_t begin = text_begin(text, name);
+  const std::size_t first = std::min(text.find_first_not_of(" \t\r\n", begin), text.size());
   return lower_case(text.substr(first, kSolid.size())) != kSolid || text.find('\0') != text.npos;
 }
 
@@ -144,7 +146,7 @@ Position normal_of(const Position& a, const Position& b, const Position& c) {
 
 TriangleMesh parse_stl(std::string_view text, const std::string& name, const MeshOptions& options,
                        MeshNotes* notes) {
-  return (is_binary(text) ? parse_binary : parse_text)(text, name, options, notes);
+  return (is_binary(text, name) ? parse_binary : parse_text)(text, name, options, notes);
 }
 
 std::string stl_text(const TriangleMesh& mesh) {

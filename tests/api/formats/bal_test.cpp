@@ -11,8 +11,10 @@
 #include <gtest/gtest.h>
 
 #include <bzlib.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -77,6 +79,8 @@ TEST(Bal, ReadsBundler) {
   EXPECT_EQ(scene.observations[2].camera, 3u);
   EXPECT_EQ(scene.observations[1].seen, (std::array<double, 2>{3, 4}));
   EXPECT_EQ(parse_bal(kBundler, "bundle.out", {.number = 1, .of = 2}).observations.size(), 1u);
+  EXPECT_EQ(bal_text(parse_bal("\xef\xbb\xbf" + std::string(kBundler), "bundle.out")),
+            bal_text(scene));
 }
 
 TEST(Bal, RefusesBundlerThatIsWrong) {
@@ -218,6 +222,30 @@ TEST(Bal, FilesMayBePacked) {
   EXPECT_NE(error_of(folder.path().string()).find("got a folder"), std::string::npos);
   std::ofstream(path("empty"));
   EXPECT_EQ(read_packed_text(path("empty")), "");
+}
+
+TEST(Bal, FilesMayBePipes) {
+  std::string text;
+  for (int k = 0; k < 2000; ++k) text += std::to_string(k) + ' ';
+  const auto through_a_pipe = [](const std::string& bytes) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    EXPECT_EQ(write(ends[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    close(ends[1]);
+    const std::string path = "/dev/fd/" + std::to_string(ends[0]);
+    std::string out;
+    try {
+      out = read_packed_text(path);
+    } catch (const Error& error) {
+      out = error.what();
+    }
+    close(ends[0]);
+    return out;
+  };
+  EXPECT_EQ(through_a_pipe(text), text);
+  EXPECT_EQ(through_a_pipe("7"), "7");
+  EXPECT_NE(through_a_pipe(bzipped(text)).find("plain text from a pipe, got packed text"),
+            std::string::npos);
 }
 
 TEST(BundleAdjustment, FramesChangeNoProjection) {

@@ -111,6 +111,11 @@ TEST(Mesh, ReadsAllFormats) {
            "facet normal 0 0 1 outer loop vertex 0.1 0 -0.5 vertex 1 1 -0.5 vertex 0 1 -5e-1 "
            "endloop endfacet\nendsolid",
        square, fan},
+      {"STL with a byte order mark", MeshFormat::stl,
+       "\xef\xbb\xbfsolid\r\n" + facet +
+           "facet normal 0 0 1 outer loop vertex 0.1 0 -0.5 vertex 1 1 -0.5 vertex 0 1 -5e-1\r\n"
+           "endloop endfacet\r\nendsolid\r\n",
+       square, fan},
       {"binary STL", MeshFormat::stl,
        stl_header("", 2) + stl_triangle(first) + stl_triangle(second), flat, welded},
       {"binary STL that begins like text", MeshFormat::stl,
@@ -319,6 +324,8 @@ TEST(Mesh, MistakesAreToldWithFileAndPlace) {
        "mesh:6: expected a coordinate as a finite number, got \"nan\""},
       {MeshFormat::stl, solid("vertex 0 1"),
        "mesh:6: expected a coordinate as a finite number, got the end of the file"},
+      {MeshFormat::obj, std::string("v\0 \0", 4),
+       "mesh:1: expected text in UTF-8, got UTF-16; save the file as UTF-8"},
       {MeshFormat::stl, solid("endloop"), "mesh:6: expected \"vertex\", got \"endloop\""},
       {MeshFormat::stl, solid("vertex 1 0 0\nendloop\nendfacet\nendsolid\n"),
        "expected faces, got none but some with one vertex twice"},

@@ -3,6 +3,7 @@
 
 #include "commands.hpp"
 
+#include "../../../api/formats/packed_text.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/output_file.hpp"
 #include "../../../solver/interrupts.hpp"
@@ -10,15 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <optional>
 #include <ostream>
 #include <span>
-#include <sstream>
 #include <streambuf>
 #include <string_view>
 #include <utility>
@@ -151,17 +149,7 @@ void check_writable(const std::string& path) {
   throw Error(ErrorCode::File, path + ": cannot be written");
 }
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(input_file(path), std::ios::binary);
-  std::ostringstream text;
-  std::error_code failed;
-  // A folder can be opened, too, but reads as empty.
-  if (!file || std::filesystem::is_directory(path, failed) ||
-      !(text << file.rdbuf() || text.str().empty())) {
-    throw Error(ErrorCode::File, path + ": cannot be read");
-  }
-  return text.str();
-}
+std::string read_text(const std::string& path) { return read_packed_text(input_file(path)); }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
   if (!path.empty()) write_text(path, json.dump(2) + "\n");
