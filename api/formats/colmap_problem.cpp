@@ -106,17 +106,40 @@ Vec3 turned_back(const std::array<Value, kPose>& pose, const Vec3& v) {
   return rotate(Vec3{-pose[0], -pose[1], -pose[2]}, v);
 }
 
+std::string text_of(double number) {
+  std::string text;
+  append_number(text, number);
+  return text;
+}
+
+Eigen::Matrix3d matrix_of(const std::array<double, 9>& rows) {
+  return Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>(rows.data());
+}
+
 /// The lower triangular W with Wᵀ W = C⁻¹, row by row; none if C is not positive definite.
 std::optional<std::array<double, 6>> whitening(const std::array<double, 9>& covariance) {
-  Eigen::Matrix3d C;
-  for (int i = 0; i < 3; ++i)
-    for (int j = 0; j < 3; ++j) C(i, j) = covariance[static_cast<std::size_t>(3 * i + j)];
+  const Eigen::Matrix3d C = matrix_of(covariance);
   if (!C.allFinite() || C != C.transpose()) return std::nullopt;
   const Eigen::LLT<Eigen::Matrix3d> factor(C);
   if (factor.info() != Eigen::Success) return std::nullopt;
   const Eigen::Matrix3d W = factor.matrixL().solve(Eigen::Matrix3d::Identity());
   if (!W.allFinite()) return std::nullopt;
   return std::array<double, 6>{W(0, 0), W(1, 0), W(1, 1), W(2, 0), W(2, 1), W(2, 2)};
+}
+
+/// Why a matrix has no whitening().
+std::string fault_of(const std::array<double, 9>& covariance) {
+  for (const double number : covariance)
+    if (!std::isfinite(number)) return "one with the number " + text_of(number);
+  const Eigen::Matrix3d C = matrix_of(covariance);
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < i; ++j)
+      if (C(i, j) != C(j, i))
+        return "one that has " + text_of(C(i, j)) + " below the diagonal and " + text_of(C(j, i)) +
+               " above";
+  const double least =
+      Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d>(C, Eigen::EigenvaluesOnly).eigenvalues()[0];
+  return "one with the eigenvalue " + text_of(least);
 }
 
 /// x becomes scale (turn x) + shift.
@@ -225,7 +248,7 @@ void ColmapProblem::read_refined() {
              ", got " + std::to_string(prior.image));
     if (!whitening(prior.covariance))
       refuse("expected a positive definite covariance of the prior of image \"" +
-             model_.images[prior.image].name + "\"");
+             model_.images[prior.image].name + "\", got " + fault_of(prior.covariance));
   }
 }
 
@@ -499,12 +522,6 @@ double position_rmse(const ColmapModel& model, const std::vector<PositionPrior>&
 
 namespace {
 
-std::string text_of(double number) {
-  std::string text;
-  append_number(text, number);
-  return text;
-}
-
 /// The covariance of nothing, three standard deviations or six numbers.
 std::array<double, 9> covariance_of(const std::vector<double>& n, const WordReader& reader) {
   if (n.empty()) return {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -530,7 +547,7 @@ std::vector<PositionPrior> parse_position_priors(std::string_view text, const st
   std::vector<PositionPrior> priors;
   std::vector<bool> there(model.images.size());
   WordReader reader(text, file, {.comments = false});
-  for (bool more = !text.empty(); more; more = reader.next_line()) {
+  for (bool more = reader.left() > 0; more; more = reader.next_line()) {
     const std::string_view name = reader.word_of_line();
     if (name.empty() || name.starts_with('#')) continue;
     const auto image = images.find(name);
@@ -544,7 +561,8 @@ std::vector<PositionPrior> parse_position_priors(std::string_view text, const st
       rest.push_back(reader.number_of_line("a number of a covariance"));
     prior.covariance = covariance_of(rest, reader);
     if (!whitening(prior.covariance))
-      reader.fail("expected a covariance that is positive definite");
+      reader.fail("expected a covariance that is positive definite, got " +
+                  fault_of(prior.covariance));
     priors.push_back(prior);
   }
   if (priors.empty()) reader.fail("expected priors, got none");

@@ -144,6 +144,7 @@ class G2oReader {
     settle_fixed();
     if (options_.strict) check_pieces();
     note_missing_vertices();
+    graph_.file = reader_.name();
     return std::move(graph_);
   }
 
@@ -530,9 +531,12 @@ class G2oReader {
     if (bad < toro_edges_.size()) {
       order = &kG2oOrder;
       if (bad_edge(kG2oOrder) < toro_edges_.size()) {
-        reader_.fail_at(graph_.edges[toro_edges_[bad]].line,
+        PoseGraph::Edge& edge = graph_.edges[toro_edges_[bad]];
+        set_information(edge, toro_numbers_[bad], kToroOrder);
+        reader_.fail_at(edge.line,
                         "expected positive semidefinite information matrices, in TORO's order or "
-                        "in g2o's");
+                        "in g2o's, got one with the eigenvalue " +
+                            least_eigenvalue(edge, 0, 3));
       }
     }
     for (std::size_t k = 0; k < toro_edges_.size(); ++k)
@@ -545,7 +549,8 @@ class G2oReader {
     if (has_semidefinite_block(edge, first, size)) return;
     reader_.fail(
         "expected a positive semidefinite information matrix, or one whose blocks of position and "
-        "of rotation are");
+        "of rotation are, got one with the eigenvalue " +
+        least_eigenvalue(edge, first, size));
   }
 
   void check_information(const PoseGraph::Edge& edge) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -75,6 +76,7 @@ struct PoseGraph {
     std::uint32_t sensor = kNoSensor;  ///< in space: the prior is that of the sensor's pose
   };
 
+  std::string file;               ///< where the edges' lines are; empty if there is none
   int dimension = 3;              ///< 2 or 3
   std::vector<std::int64_t> ids;  ///< names of the poses
   std::vector<Pose> poses;        ///< where they are, or begin

@@ -114,6 +114,7 @@ Squares prior_squares(const PoseGraph& graph, const PoseGraph::Prior& prior,
 }  // namespace
 
 PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objective) {
+  require_information(graph, objective);
   PoseGraphErrors errors;
   const auto add = [&errors](std::vector<double>& list, const Squares& squares) {
     list.push_back(squares.objective);

@@ -205,6 +205,7 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
     : graph_(std::move(graph)), options_(options) {
   if (graph_.measurements() == 0)
     throw Error(ErrorCode::InvalidArgument, "pose graph: expected edges, got none");
+  require_information(graph_, options_.objective);
   const bool plane = graph_.dimension == 2;
   for (const Pose& pose : graph_.poses) {
     position_values_.insert(position_values_.end(), pose.position.begin(),

@@ -9,8 +9,9 @@
 #include <Eigen/LU>
 #include <Eigen/QR>
 
+#include <array>
 #include <cmath>
-#include <string>
+#include <cstdio>
 
 namespace topograd {
 namespace {
@@ -21,20 +22,10 @@ Eigen::MatrixXd information(const PoseGraph::Edge& edge, int first, int size) {
   return Eigen::Map<const Information>(edge.information.data()).block(first, first, size, size);
 }
 
-/// In the message of errors.
-std::string place(const PoseGraph::Edge& edge) {
-  return edge.line == 0 ? "" : " in line " + std::to_string(edge.line);
-}
-
-/// The block's harmonic mean d / tr(Ω⁻¹), 0 for a block of zeros.
+/// The block's harmonic mean d / tr(Ω⁻¹), 0 for a singular block.
 double harmonic_mean(const PoseGraph::Edge& edge, int first, int size) {
-  if (has_definite_block(edge, first, size))
-    return size / information(edge, first, size).inverse().trace();
-  if (information(edge, first, size).isZero(0)) return 0;
-  throw Error(ErrorCode::InvalidArgument,
-              "pose graph: expected blocks of information matrices that are positive definite or "
-              "zero, which the objective chordal needs, got another one" +
-                  place(edge) + "; the objectives chi2 and g2o take semidefinite ones");
+  if (!has_definite_block(edge, first, size)) return 0;
+  return size / information(edge, first, size).inverse().trace();
 }
 
 /// A square root S of Ω = SᵀS that is positive semidefinite.
@@ -49,16 +40,53 @@ Eigen::MatrixXd upper_of(const Eigen::MatrixXd& matrix) {
   return Eigen::HouseholderQR<Eigen::MatrixXd>(matrix).matrixQR().triangularView<Eigen::Upper>();
 }
 
-void require_semidefinite(const PoseGraph::Edge& edge, int size) {
-  if (has_semidefinite_block(edge, 0, size)) return;
-  throw Error(ErrorCode::InvalidArgument,
-              "pose graph: expected positive semidefinite information matrices, which this "
-              "objective reads whole, got another one" +
-                  place(edge) +
-                  "; the objective chordal reads only its blocks of position and of rotation");
-}
-
 int degrees(int dimension) { return dimension == 2 ? 3 : 6; }
+
+/// Compares the information matrices of a graph with what an objective needs.
+class InformationCheck {
+ public:
+  InformationCheck(const PoseGraph& graph, PoseObjective objective)
+      : file_(graph.file), dimension_(graph.dimension), objective_(objective) {}
+
+  void pose(const PoseGraph::Edge& edge) const {
+    const int all = degrees(dimension_);
+    if (objective_ != PoseObjective::chordal) return semidefinite(edge, all);
+    definite_or_zero(edge, 0, dimension_);
+    if (dimension_ == 3) definite_or_zero(edge, 3, 3);
+  }
+  void point(const PoseGraph::Edge& edge) const {
+    if (objective_ != PoseObjective::chordal) return semidefinite(edge, dimension_);
+    definite_or_zero(edge, 0, dimension_);
+  }
+
+ private:
+  void definite_or_zero(const PoseGraph::Edge& edge, int first, int size) const {
+    if (has_definite_block(edge, first, size) || information(edge, first, size).isZero(0)) return;
+    fail(edge,
+         "blocks of information matrices that are positive definite or zero, which the objective "
+         "chordal needs",
+         first, size, "the objectives chi2 and g2o take semidefinite ones");
+  }
+  void semidefinite(const PoseGraph::Edge& edge, int size) const {
+    if (has_semidefinite_block(edge, 0, size)) return;
+    fail(edge,
+         "positive semidefinite information matrices, which the objective " +
+             std::string(name(objective_)) + " reads whole",
+         0, size, "the objective chordal reads only its blocks of position and of rotation");
+  }
+  [[noreturn]] void fail(const PoseGraph::Edge& edge, const std::string& expected, int first,
+                         int size, const std::string& advice) const {
+    const std::string line = edge.line == 0 ? "" : ":" + std::to_string(edge.line);
+    throw Error(ErrorCode::InvalidArgument,
+                (file_.empty() ? "pose graph" : file_) + line + ": expected " + expected +
+                    ", got one with the eigenvalue " + least_eigenvalue(edge, first, size) + "; " +
+                    advice);
+  }
+
+  const std::string& file_;
+  int dimension_;
+  PoseObjective objective_;
+};
 
 }  // namespace
 
@@ -78,6 +106,30 @@ bool has_semidefinite_block(const PoseGraph::Edge& edge, int first, int size) {
   const Eigen::VectorXd values =
       Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(block, Eigen::EigenvaluesOnly).eigenvalues();
   return values.allFinite() && values.minCoeff() >= -kRounding * values.cwiseAbs().maxCoeff();
+}
+
+std::string least_eigenvalue(const PoseGraph::Edge& edge, int first, int size) {
+  const Eigen::MatrixXd block = information(edge, first, size);
+  const double least = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(block, Eigen::EigenvaluesOnly)
+                           .eigenvalues()
+                           .minCoeff();
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", block.allFinite() ? least : NAN);
+  return text.data();
+}
+
+void require_information(const PoseGraph& graph, PoseObjective objective) {
+  const InformationCheck check(graph, objective);
+  for (const PoseGraph::Edge& edge : graph.edges) check.pose(edge);
+  for (const PoseGraph::Sighting& seen : graph.sightings)
+    if (!seen.bearing) check.point(seen.edge);
+  for (const PoseGraph::Prior& prior : graph.priors) {
+    if (prior.of == PoseGraph::Prior::Of::pose) {
+      check.pose(prior.edge);
+    } else if (prior.of != PoseGraph::Prior::Of::switched) {
+      check.point(prior.edge);
+    }
+  }
 }
 
 ChordalWeights chordal_weights(const PoseGraph::Edge& edge, int dimension) {
@@ -115,7 +167,6 @@ PoseGraph::Edge in_measured_frame(const PoseGraph::Edge& edge, int dimension) {
 Eigen::MatrixXd lower_factor(const PoseGraph::Edge& edge, int size) {
   if (has_definite_block(edge, 0, size))
     return Eigen::LLT<Eigen::MatrixXd>(information(edge, 0, size)).matrixL();
-  require_semidefinite(edge, size);
   return upper_of(square_root(information(edge, 0, size))).transpose();
 }
 
@@ -125,7 +176,6 @@ Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size) {
     const Eigen::MatrixXd factor = Eigen::LLT<Eigen::MatrixXd>(from_the_end).matrixL();
     return factor.transpose().reverse();
   }
-  require_semidefinite(edge, size);
   return upper_of(square_root(information(edge, 0, size)).rowwise().reverse()).reverse();
 }
 

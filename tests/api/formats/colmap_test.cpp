@@ -291,6 +291,14 @@ TEST(Colmap, ReadsTextAndBinary) {
   EXPECT_EQ(model.tracks_differ, 0u);
   // u = 0.08, s = 0.0064: 320 + 500.5 u (1 + 0.01 s).
   EXPECT_NEAR(model.project(model.observations[0])[0], 320 + 40.04 * 1.000064, 1e-12);
+  // A record may follow a byte order mark at once.
+  ColmapFiles marked = text_files();
+  marked.cameras.text = "\xef\xbb\xbf" + marked.cameras.text.substr(10);
+  marked.images.text = "\xef\xbb\xbf" + marked.images.text;
+  marked.points.text = "\xef\xbb\xbf" + marked.points.text;
+  const ColmapModel again = parse_colmap(marked, "sparse");
+  EXPECT_EQ(again.cameras[0].parameters, model.cameras[0].parameters);
+  EXPECT_EQ(again.observations.size(), 4u);
   const ColmapModel binary = parse_colmap(binary_files(), "sparse");
   EXPECT_EQ(binary.images[0].name, "a b");
   ASSERT_EQ(binary.observations.size(), 1u);
@@ -716,9 +724,11 @@ TEST(ColmapProblem, RefusesWhatItCannotDo) {
   EXPECT_NE(message({.refine = {}}).find("expected something to refine"), std::string::npos);
   EXPECT_NE(message({.priors = {{.image = 6}}}).find("a prior of an image below 6, got 6"),
             std::string::npos);
-  EXPECT_NE(message({.priors = {{.covariance = {1, 0, 0, 0, -1, 0, 0, 0, 1}}}})
-                .find("expected a positive definite covariance"),
-            std::string::npos);
+  EXPECT_NE(
+      message({.priors = {{.covariance = {1, 0, 0, 0, -1, 0, 0, 0, 1}}}})
+          .find("expected a positive definite covariance of the prior of image \"image1\", got "
+                "one with the eigenvalue -1"),
+      std::string::npos);
   EXPECT_NE(message({.refine = {"rigs"}}).find("to refine that the model has, got \"rigs\""),
             std::string::npos);
   ColmapModel blind = model;
@@ -736,6 +746,21 @@ TEST(ColmapProblem, RefusesWhatItCannotDo) {
                          ""};
   for (const char* bad : texts)
     EXPECT_THROW(parse_position_priors(bad, "priors.txt", model), Error) << bad;
+  const auto got = [&](const char* priors) -> std::string {
+    try {
+      parse_position_priors(priors, "priors.txt", model);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(got("image1 0 0 0\nimage2 0 0 0 2 3 0 2 0 1\n"),
+            "priors.txt:2: expected a covariance that is positive definite, got one with the "
+            "eigenvalue -1");
+  EXPECT_EQ(
+      got("image1 0 0 0 1 1e200 1\n"),
+      "priors.txt:1: expected a covariance that is positive definite, got one with the number "
+      "inf");
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ TEST(G2o, ErrorsNameFileAndLine) {
       {edge + "EDGE_SE2_XY 0 1 1 1 1 0 1\n",
        "f.g2o:2: expected a landmark of number 1, got a pose"},
       {edge + "EDGE_SE2_XY 0 7 1 1 1 2 1\n",
-       "f.g2o:2: expected a positive semidefinite information matrix"},
+       "f.g2o:2: expected a positive semidefinite information matrix, or one whose blocks of "
+       "position and of rotation are, got one with the eigenvalue -1"},
       {edge + "VERTEX_XY 7 0 0\nVERTEX_XY 7 0 0\n", "f.g2o:3: landmark 7 is given twice"},
       {edge + "EDGE_SE2_XY 0 7 1 1 1 0 1\nFIX 7\n",
        "f.g2o:2: expected a vertex for pose 7, which is fixed, got none"},
@@ -93,7 +94,8 @@ TEST(G2o, ErrorsNameFileAndLine) {
        "f.g2o:2: expected a positive semidefinite information matrix"},
       {"EDGE_SWITCH_PRIOR 2 1 1\n", "f.g2o:2: expected edges, got none"},
       {"EDGE2 0 1 1 0 0 1 2 1 1 2 1\n",
-       "f.g2o:1: expected positive semidefinite information matrices, in TORO's order or in g2o's"},
+       "f.g2o:1: expected positive semidefinite information matrices, in TORO's order or in g2o's, "
+       "got one with the eigenvalue -1.37"},
       {edge + "VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\n",
        "f.g2o:2: expected poses of 2 dimensions, got VERTEX_SE3:QUAT"},
       {"VERTEX_SE2 0 0 0 0\nVERTEX_SE2 0 0 0 0\n" + edge, "f.g2o:2: pose 0 is given twice"},
@@ -116,8 +118,7 @@ TEST(G2o, ErrorsNameFileAndLine) {
        "f.g2o:2: expected a positive semidefinite information matrix"},
       {edge + "EDGE_SE2 1 2 1 0 0 1 0 0 1 0 -1\n",
        "f.g2o:2: expected a positive semidefinite information matrix, or one whose blocks of "
-       "position "
-       "and of rotation are"},
+       "position and of rotation are, got one with the eigenvalue -1"},
       {edge + "FIX\n", "f.g2o:2: expected the number of a pose as a whole number"},
       {edge + "VERTEX_SE2 0 0 0 0\nFIX 0 x\n",
        "f.g2o:3: expected the number of a pose as a whole number, got \"x\""},
