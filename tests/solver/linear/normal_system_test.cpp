@@ -141,6 +141,35 @@ TEST(NormalSystem, SlotsThatReadOneScalar) {
   expect_equal_systems(model.model, x);
 }
 
+/// Two numbers of a block that only their sum shows, and a third one in a unit of its own, as a
+/// focal length beside coefficients of a distortion: its damping follows its own unit, so that
+/// steps do not depend on the unit.
+TEST(NormalSystem, UnitsOfABlockWithDependentColumns) {
+  for (const LinearSolver linear : {LinearSolver::cholesky, LinearSolver::schur}) {
+    std::vector<int> steps;
+    for (const double unit : {1.0, 1e-6, 1e6}) {
+      std::vector<double> blocks(3 * 20, 0.0), points(40, 0.0);
+      Problem problem;
+      const Parameters c = problem.add_parameters(blocks, 3), p = problem.add_parameters(points);
+      for (int k = 0; k < 400; ++k) {
+        const int b = k % 20, at = (k / 20 + 2 * b) % 40;
+        const double u = std::sin(1.0 + k), v = std::cos(2.0 * k);
+        const Value seen = unit * u * c(b, 0) + v * (c(b, 1) + c(b, 2)) + p[at] * (u + 2 * v);
+        problem.add_residual({exp(0.1 * seen) - 2 - u * u});
+      }
+      SolverOptions options;
+      options.backend = Backend::cpu;
+      options.linear_solver = linear;
+      options.max_iterations = 200;
+      const Summary summary = solve(problem, options);
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << unit;
+      steps.push_back(summary.num_iterations());
+    }
+    EXPECT_EQ(steps[1], steps[0]) << name(linear);
+    EXPECT_EQ(steps[2], steps[0]) << name(linear);
+  }
+}
+
 /// Only the sum of two unknowns is determined, and the first damping is lost in the rounding of the
 /// diagonal, so that the second pivot is exactly 0. Large systems leave it out.
 TEST(NormalSystem, LeavesOutPivotsThatVanish) {
