@@ -6,6 +6,7 @@
 #include "word_reader.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -214,9 +215,16 @@ class G2oReader {
     dimension_ = graph_.dimension = tag.dimension;
   }
 
+  /// Negative ones, too: RTAB-Map gives them to landmarks.
   std::int64_t name(std::string_view what) {
-    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    return static_cast<std::int64_t>(reader_.index_of_line(what, kMost));
+    const std::string_view word = reader_.word_of_line();
+    const std::string_view digits = word.substr(word.starts_with('+') ? 1 : 0);
+    std::int64_t value = 0;
+    const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (status != std::errc() || end != digits.data() + digits.size() ||
+        value == std::numeric_limits<std::int64_t>::max())  // there is one more
+      reader_.fail_expected(std::string(what) + " as a whole number", word);
+    return value;
   }
 
   enum class Kind : std::uint8_t { pose, landmark, switched };

@@ -104,8 +104,10 @@ TEST(G2o, ErrorsNameFileAndLine) {
       {"EDGE_SE2 0 1 nan 0 0 1 0 0 1 0 1\n", "f.g2o:1: expected x as a finite number, got \"nan\""},
       {"EDGE_SE2 0 1 1e400 0 0 1 0 0 1 0 1\n",
        "f.g2o:1: expected x as a finite number, got \"1e400\""},
-      {"EDGE_SE2 -1 1 0 0 0 1 0 0 1 0 1\n",
-       "f.g2o:1: expected the number of a pose as a whole number, got \"-1\""},
+      {"EDGE_SE2 1.5 1 0 0 0 1 0 0 1 0 1\n",
+       "f.g2o:1: expected the number of a pose as a whole number, got \"1.5\""},
+      {"EDGE_SE2 9223372036854775807 1 0 0 0 1 0 0 1 0 1\n",
+       "f.g2o:1: expected the number of a pose as a whole number, got \"9223372036854775807\""},
       {"EDGE_SE2 0 99999999999999999999 0 0 0 1 0 0 1 0 1\n",
        "f.g2o:1: expected the number of a pose as a whole number, got \"99999999999999999999\""},
       {edge + "EDGE_SE2 0 1 1 0 0 1 0 0 1 0\n" + edge,
@@ -174,8 +176,8 @@ TEST(G2o, NotesWhatItPassesOver) {
 TEST(G2o, ReadsLandmarksOfThePlane) {
   const std::string text =
       "VERTEX_XY 9 4 5\nVERTEX_SE2 0 0 0 0\nFIX 0 9\nPARAMS_SE2OFFSET 2 0.5 0 0\n"
-      "EDGE_SE2_XY 0 9 1 2 3 0.5 4\nEDGE_SE2_POINTXY_OFFSET 0 8 2 1 2 3 0.5 4\n"
-      "EDGE_BEARING_SE2_XY 0 8 0.25 7\nEDGE_PRIOR_SE2 0 1 2 0.5 1 0 0 2 0 3\n"
+      "EDGE_SE2_XY 0 9 1 2 3 0.5 4\nEDGE_SE2_POINTXY_OFFSET 0 -8 2 1 2 3 0.5 4\n"
+      "EDGE_BEARING_SE2_XY 0 -8 0.25 7\nEDGE_PRIOR_SE2 0 1 2 0.5 1 0 0 2 0 3\n"
       "EDGE_SE2_PRIOR_XY 0 1 2 1 0 2\nEDGE_PRIOR_SE2_XY 0 1 2 1 0 2\nEDGE_PRIOR_XY 9 1 2 1 0 2\n";
   G2oNotes notes;
   const PoseGraph graph = parse_g2o(text, "f.g2o", {}, &notes);
@@ -185,6 +187,7 @@ TEST(G2o, ReadsLandmarksOfThePlane) {
   EXPECT_EQ(graph.landmarks[0].id, 9);
   EXPECT_EQ(graph.landmarks[0].position, (std::array<double, 3>{4, 5, 0}));
   EXPECT_TRUE(graph.landmarks[0].given && graph.landmarks[0].fixed);
+  EXPECT_EQ(graph.landmarks[1].id, -8);
   EXPECT_FALSE(graph.landmarks[1].given || graph.landmarks[1].fixed);
   ASSERT_EQ(graph.sightings.size(), 3u);
   EXPECT_EQ(graph.sightings[0].sensor, PoseGraph::kNoSensor);
