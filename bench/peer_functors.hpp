@@ -130,13 +130,16 @@ struct ColmapObservation {
     T P[3];
     const T away[3] = {point[0] - pose[3], point[1] - pose[4], point[2] - pose[5]};
     ceres::AngleAxisRotatePoint(pose, away, P);
-    T u = P[0] / P[2], v = P[1] / P[2];
-    if constexpr (kFisheye) {
-      using std::atan;
+    T u, v;
+    if constexpr (kFisheye) {  // also beyond 90 degrees
+      using std::atan2;
       using std::sqrt;
-      const T length = sqrt(u * u + v * v), scale = atan(length) / length;
-      u = u * scale;
-      v = v * scale;
+      const T length = sqrt(P[0] * P[0] + P[1] * P[1]), scale = atan2(length, P[2]) / length;
+      u = P[0] * scale;
+      v = P[1] * scale;
+    } else {
+      u = P[0] / P[2];
+      v = P[1] / P[2];
     }
     constexpr int kCenter = kOneFocal ? 1 : 2;
     distort(camera + kCenter + 2, u, v);
