@@ -52,7 +52,7 @@ const Arrows kSubfolders = {
     {"api/expression", {}},
     {"api/formats", {}},
     {"api/formats/mesh", {"api/formats"}},
-    {"api/problem_file", {"api/expression"}},
+    {"api/problem_file", {"api/expression", "api/formats"}},
     {"codegen", {}},
     {"codegen/glsl", {"codegen/math"}},
     {"codegen/kernels", {"codegen/vector"}},
