@@ -15,6 +15,7 @@
 namespace topograd::runtime::vulkan {
 
 struct ListState;
+class DeclaredKernels;
 
 /// A range of a buffer for one binding of a kernel.
 struct Binding {
@@ -42,9 +43,14 @@ struct Timestamp {
 /// Submissions of one device run in order: everything that earlier submissions wrote is visible to
 /// the first command, and everything written is visible to the host after Submission::wait. Inside
 /// a list only barrier() orders commands.
+///
+/// A list that declares is no list of a device: whoever records to it adds the kernels that it
+/// would run, and nothing else. Its commands do nothing, and buffers may be null.
 class CommandList {
  public:
   CommandList() = default;
+  /// A list that declares. `kernels` outlives it.
+  explicit CommandList(DeclaredKernels& kernels) : declared_(&kernels) {}
   CommandList(std::shared_ptr<Core> core, std::shared_ptr<ListState> state);
   CommandList(CommandList&&) noexcept = default;
   CommandList& operator=(CommandList&& other) noexcept;
@@ -108,6 +114,9 @@ class CommandList {
   /// it moves; no effect on lists that take no times.
   void name_next(std::string_view name, std::string_view topology, std::uint64_t bytes);
 
+  /// Where kernels of a list that declares are added; null: it records.
+  DeclaredKernels* declared() const { return declared_; }
+
   /// Dispatches recorded so far.
   std::uint64_t dispatches() const;
 
@@ -121,6 +130,8 @@ class CommandList {
  private:
   std::shared_ptr<Core> core_;
   std::shared_ptr<ListState> state_;
+  DeclaredKernels* declared_ = nullptr;
+  bool declares_conditional_ = false;  // between open_conditional() and close_conditional()
 };
 
 /// Push constants from a trivially copyable struct.

@@ -30,13 +30,13 @@ double EvaluationKinds::time_copies() {
   const Buffer to = context_.device->buffer(bytes, MemoryKind::Device, "copy_target");
   recorder_.submit(
       recorder_.make_list("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); }));
-  Recorder::make([&](Needs& needs) { v_.ops->need<kernel::copy>(needs); });
   const auto time = [&](const std::function<void(CommandList&)>& copy) {
-    const Recorded recorded = recorder_.make_list("copy", [&](CommandList& list) {
-      list.write_timestamp("begin");
-      copy(list);
-      list.write_timestamp("end");
-    });
+    Recorded recorded;
+    recorder_.make_lists({{recorded, "copy", [&](CommandList& list) {
+                             list.write_timestamp("begin");
+                             copy(list);
+                             list.write_timestamp("end");
+                           }}});
     recorder_.warm_up(recorded);
     return recorder_.time_list(recorded, kCopyWarmUps, kCopySamples).device_us;
   };

@@ -117,12 +117,10 @@ void VulkanEngine::set_point(std::span<const double> x) {
 }
 
 double VulkanEngine::cost() {
-  recorder_.evaluate(
-      "cost", [&](Needs& needs) { terms_.need_cost(needs); },
-      [&](CommandList& list) {
-        terms_.record_cost(list, v_.x, Scalar::cost);
-        v_.ops->record_read(list);
-      });
+  recorder_.evaluate("cost", [&](CommandList& list) {
+    terms_.record_cost(list, v_.x, Scalar::cost);
+    v_.ops->record_read(list);
+  });
   return v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
 }
 
@@ -132,14 +130,12 @@ void VulkanEngine::evaluate(const Values& wanted) {
   const Pass pass = rows ? Pass::values : Pass::cost_gradient;
   sums_.use(pass);
   std::vector<Readback>& readbacks = rows_.readbacks(Pass::residual);
-  recorder_.evaluate(
-      std::string(name(pass)), [&](Needs& needs) { sums_.need_values(needs, pass); },
-      [&](CommandList& list) {
-        sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
-        vectors_.readback().record(context_, list, v_.result);
-        v_.ops->record_read(list);
-        if (rows) rows_.record_readbacks(list, Pass::residual, readbacks, false);
-      });
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
+    sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
+    vectors_.readback().record(context_, list, v_.result);
+    v_.ops->record_read(list);
+    if (rows) rows_.record_readbacks(list, Pass::residual, readbacks, false);
+  });
   if (wanted.cost != nullptr)
     *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
   problem_.read(vectors_.readback(), recorder_.last(), v_.result, wanted.gradient);

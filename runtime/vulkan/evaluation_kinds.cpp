@@ -11,40 +11,13 @@ namespace topograd::runtime::vulkan {
 using codegen::Scalar;
 
 bool EvaluationKinds::prepare(Pass pass) {
-  return recorder_.advance((*preparations_)[pass],
-                           [&](Needs& needs) {
-                             // Hessians may be asked for without their negative part.
-                             if (pass == Pass::hessian) hessians_.need_projection(needs);
-                             if (pass != Pass::vjp) return need(needs, pass);
-                             rows_.need(needs, Pass::vjp);
-                           },
-                           [&](CommandList& list) {
-                             if (pass != Pass::vjp) return record(list, pass);
-                             rows_.record_vjp(list);
-                           });
-}
-
-void EvaluationKinds::need(Needs& needs, Pass pass) {
-  switch (pass) {
-    case Pass::residual:
-    case Pass::jvp:
-    case Pass::hessian: return rows_.need(needs, pass);
-    case Pass::jacobian: rows_.need(needs, Pass::residual); return rows_.need(needs, pass);
-    case Pass::cost: return terms_.need_cost(needs);
-    case Pass::gradient:
-    case Pass::vjp: return sums_.need(needs, Pass::gradient);
-    case Pass::jtjp: return products_.need(needs);
-    case Pass::blocks: return sums_.need_blocks(needs);
-    case Pass::hvp: return sums_.need(needs, pass);
-    case Pass::cost_gradient:
-    case Pass::values: return sums_.need_values(needs, pass);
-    case Pass::stored_jacobian:
-    case Pass::stored_jtjp:
-    case Pass::diagonal:
-    case Pass::guards: break;
-  }
-  throw Error(ErrorCode::Unsupported,
-              "vulkan engine: " + std::string(name(pass)) + " is no evaluation");
+  return recorder_.advance((*preparations_)[pass], [&](CommandList& list) {
+    // Hessians may be asked for without their negative part.
+    if (pass == Pass::hessian && list.declared() != nullptr)
+      hessians_.record_projection(list, 1, 1, no_buffer());
+    if (pass != Pass::vjp) return record(list, pass);
+    rows_.record_vjp(list);
+  });
 }
 
 void EvaluationKinds::record(CommandList& list, Pass pass) {
@@ -67,8 +40,10 @@ void EvaluationKinds::record(CommandList& list, Pass pass) {
     case Pass::stored_jacobian:
     case Pass::stored_jtjp:
     case Pass::diagonal:
-    case Pass::guards: break;  // need() has refused them
+    case Pass::guards: break;
   }
+  throw Error(ErrorCode::Unsupported,
+              "vulkan engine: " + std::string(name(pass)) + " is no evaluation");
 }
 
 Timing EvaluationKinds::time(Pass pass, int warm_ups, int samples) {
@@ -79,7 +54,7 @@ Timing EvaluationKinds::time(Pass pass, int warm_ups, int samples) {
     record(list, pass);
     list.write_timestamp("end");
   };
-  Recorder::make([&](Needs& needs) { need(needs, pass); });
+  Recorder::make(timed);
   const Recorded recorded = recorder_.make_list(name(pass), timed);
   recorder_.warm_up(recorded);
   const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
@@ -96,9 +71,9 @@ Timing EvaluationKinds::time_step(int iterations, double damping, int samples) {
   }
   steps_.prepare();
   const StepRequest unscaled{.jacobi_scaling = false};
-  Recorder::make([&](Needs& needs) {
-    steps_.system().need_scale(needs, unscaled);
-    steps_.need_plain(needs);
+  Recorder::make([&](CommandList& list) {
+    steps_.system().record_scale(list, unscaled);
+    steps_.record_plain(list, 2);
   });
   recorder_.submit(recorder_.make_list(
       "unit_scale", [&](CommandList& list) { steps_.system().record_scale(list, unscaled); }));

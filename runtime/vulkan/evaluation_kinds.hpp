@@ -32,7 +32,6 @@ class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
   std::vector<MemoryUse> memory() const override;
 
  private:
-  void need(Needs& needs, Pass pass);
   void record(CommandList& list, Pass pass);
   double time_copies();
 

@@ -75,6 +75,10 @@ std::uint32_t LaunchContext::product_grid(std::uint64_t count) const {
   return groups_for(*this, count, workgroup_size, most);
 }
 
+void DeclaredKernels::add(const LoadedKernel& kernel) {
+  if (std::ranges::find(jobs_, kernel.job) == jobs_.end()) jobs_.push_back(kernel.job);
+}
+
 LoadedKernel begin_kernel(LaunchContext& context, std::function<codegen::KernelSource()> generate,
                           std::uint32_t workgroup_size) {
   LoadedKernel loaded{.workgroup_size = workgroup_size};
@@ -251,6 +255,7 @@ void describe(CommandList& list, const codegen::KernelSource& source, const Bind
 
 void dispatch(LaunchContext&, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
+  if (DeclaredKernels* const declared = list.declared()) return declared->add(loaded);
   if (watch() != nullptr) watch()->used(*loaded.job);
   const MadeKernel& made = loaded.made();
   if (list.takes_times()) describe(list, made.source, table, push);

@@ -70,6 +70,17 @@ struct LoadedKernel {
   const MadeKernel& made() const { return job->get(); }
 };
 
+/// Kernels that a list would run, as recording to a list that declares finds them. They are made
+/// from here on: those that are declared together compile at the same time.
+class DeclaredKernels {
+ public:
+  void add(const LoadedKernel& kernel);
+  const std::vector<std::shared_ptr<KernelJob>>& jobs() const { return jobs_; }
+
+ private:
+  std::vector<std::shared_ptr<KernelJob>> jobs_;
+};
+
 /// Sets the float controls, which are the same for all kinds of requests.
 template <class Request>
 void set_float_controls(const LaunchContext& context, Request& request) {
@@ -134,7 +145,7 @@ class BindingTable {
 };
 
 /// Records one dispatch with as many push constants of its kind as the kernel declares; waits for
-/// the kernel.
+/// the kernel. A list that declares gets the kernel alone.
 void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups);
 template <class Constants>

@@ -187,6 +187,8 @@ CommandList& CommandList::operator=(CommandList&& other) noexcept {
   if (this == &other) return *this;
   state_ = std::move(other.state_);
   core_ = std::move(other.core_);
+  declared_ = other.declared_;
+  declares_conditional_ = other.declares_conditional_;
   return *this;
 }
 
@@ -227,6 +229,10 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
 }
 
 void CommandList::open_conditional(const Buffer* counts) {
+  if (declared_ != nullptr) {
+    declares_conditional_ = true;
+    return;
+  }
   ListState& list = recording(state_, "open_conditional");
   if (list.conditional.is_open)
     refuse(list, "open_conditional before close_conditional of another one");
@@ -237,15 +243,22 @@ void CommandList::open_conditional(const Buffer* counts) {
 }
 
 std::vector<Groups> CommandList::close_conditional() {
+  if (declared_ != nullptr) {
+    declares_conditional_ = false;
+    return {};
+  }
   ListState& list = recording(state_, "close_conditional");
   if (!list.conditional.is_open) refuse(list, "close_conditional without open_conditional");
   list.conditional.is_open = false;
   return std::move(list.conditional.groups);
 }
 
-bool CommandList::in_conditional() const { return state_ && state_->conditional.is_open; }
+bool CommandList::in_conditional() const {
+  return declares_conditional_ || (state_ && state_->conditional.is_open);
+}
 
 void CommandList::barrier() {
+  if (declared_ != nullptr) return;
   ListState& list = recording(state_, "barrier");
   if (list.conditional.is_open && list.conditional.counts == nullptr) return;
   record_barrier(list.commands);
@@ -253,6 +266,7 @@ void CommandList::barrier() {
 
 void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const Buffer& target,
                        std::uint64_t target_offset, std::uint64_t size) {
+  if (declared_ != nullptr) return;
   ListState& list = recording(state_, "copy");
   if (list.conditional.is_open) refuse(list, "copy: expected a dispatch in a conditional section");
   const BufferState& from = use(list, "copy", &source);
@@ -279,6 +293,7 @@ void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const 
 
 void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t size,
                        std::uint32_t value) {
+  if (declared_ != nullptr) return;
   ListState& list = recording(state_, "fill");
   if (list.conditional.is_open) refuse(list, "fill: expected a dispatch in a conditional section");
   const BufferState& buffer = use(list, "fill", &target);
@@ -293,6 +308,7 @@ void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t
 }
 
 void CommandList::write_timestamp(std::string_view label) {
+  if (declared_ != nullptr) return;
   ListState& list = recording(state_, "write_timestamp");
   Core& core = *list.core;
   if (!core.info.features.timestamps) return;
@@ -314,6 +330,7 @@ void CommandList::write_timestamp(std::string_view label) {
 }
 
 void CommandList::begin_label(std::string_view label) {
+  if (declared_ != nullptr) return;
   ListState& list = recording(state_, "begin_label");
   ++list.open_labels;
   if (!list.core->instance->debug_utils()) return;
@@ -322,6 +339,7 @@ void CommandList::begin_label(std::string_view label) {
 }
 
 void CommandList::end_label() {
+  if (declared_ != nullptr) return;
   ListState& list = recording(state_, "end_label");
   if (list.open_labels == 0) refuse(list, "end_label without begin_label");
   --list.open_labels;

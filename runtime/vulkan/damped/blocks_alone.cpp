@@ -11,7 +11,6 @@ class BlocksAlone final : public DevicePreconditioner {
   void prepare(const Point& /*x*/, Lists& /*lists*/) override {}
   bool in_use() const override { return false; }
   PreconditionerUse use() const override { return {.why = {PreconditionerReason::asked_for}}; }
-  void need(Needs& /*needs*/) override {}
   std::uint32_t most_sums() const override { return 0; }
   std::uint32_t sums() const override { return 0; }
   void record_correction(CommandList& /*list*/, bool /*predicated*/) override {}

@@ -54,7 +54,6 @@ class CoarseSpace final : public DevicePreconditioner {
   void solved(int iterations) override { control_.solved(iterations); }
   std::uint32_t most_sums() const override { return kMostCoarse; }
   PreconditionerUse use() const override { return control_.use(); }
-  void need(Needs& needs) override;
   std::uint32_t sums() const override { return control_.plan().unknowns(); }
   void record_correction(CommandList& list, bool predicated) override;
 
@@ -62,7 +61,6 @@ class CoarseSpace final : public DevicePreconditioner {
   bool fits() const;
   void make_buffers();
   void write_centres();
-  void need_space(Needs& needs);
   void make_lists();
   void record_product(CommandList& list, std::uint32_t first);
   void record_vectors(CommandList& list);
@@ -293,39 +291,23 @@ void CoarseSpace::transfer(ir::StateRecord& record) {
   bytes_of("inverse coarse matrix", b_.matrices[panels_of(control_.plan().unknowns()) % 2]);
 }
 
-void CoarseSpace::need_space(Needs& needs) {
-  v_.need_by_blocks<kernel::precondition>(needs);
-  v_.ops->need<kernel::coarse_vectors, kernel::coarse_eliminate>(needs);
-  v_.ops->need<kernel::coarse_panel>(needs, {.width = kPivotsOfPanel});
-  const std::uint32_t width = control_.plan().functions;
-  v_.ops->need<kernel::coarse_column, kernel::coarse_expand>(needs, {.width = width});
-  products_.need(needs);
-  if (!control_.plan().answers) return;
-  v_.need_by_blocks<kernel::apply_preconditioner>(needs);
-  v_.ops->need<kernel::coarse_answer>(needs, {.width = width});
-}
-
-void CoarseSpace::need(Needs& needs) {
-  for (const bool predicated : {false, true}) {
-    v_.ops->need<kernel::coarse_restrict, kernel::coarse_expand>(
-        needs, {.width = control_.plan().functions, .predicated = predicated});
-    v_.ops->need<kernel::coarse_multiply>(needs, {.predicated = predicated});
-  }
-}
-
 void CoarseSpace::make_lists() {
   if (!lists_->empty()) return;
-  Recorder::make([&](Needs& needs) { need_space(needs); });
-  lists_->push_back(
-      recorder_.make_list("coarse_vectors", [&](CommandList& l) { record_vectors(l); }));
-  lists_->push_back(
-      recorder_.make_list("coarse_matrix", [&](CommandList& l) { record_matrix(l); }));
   const std::uint32_t panels = panels_of(control_.plan().unknowns());
-  for (std::uint32_t first = 0; first < panels; first += kPanelsOfList) {
+  const std::uint32_t inverses = (panels + kPanelsOfList - 1) / kPanelsOfList;
+  std::vector<Recorded> made(2 + inverses);
+  std::vector<Recorder::List> lists = {
+      {made[0], "coarse_vectors", [&](CommandList& l) { record_vectors(l); }},
+      {made[1], "coarse_matrix", [&](CommandList& l) { record_matrix(l); }}};
+  for (std::uint32_t k = 0; k < inverses; ++k) {
+    const std::uint32_t first = k * kPanelsOfList;
     const std::uint32_t count = std::min(kPanelsOfList, panels - first);
-    lists_->push_back(recorder_.make_list(
-        "coarse_inverse", [&](CommandList& l) { record_elimination(l, first, count); }));
+    lists.push_back({made[2 + k], "coarse_inverse", [this, first, count](CommandList& l) {
+                       record_elimination(l, first, count);
+                     }});
   }
+  recorder_.make_lists(lists);
+  *lists_ = std::move(made);
 }
 
 }  // namespace

@@ -44,11 +44,6 @@ void DampedSystem::transfer(ir::StateRecord& record) {
   elimination_.transfer(record);
 }
 
-void DampedSystem::need_scale(Needs& needs, const StepRequest& request) {
-  if (request.jacobi_scaling) return v_.need_by_blocks<kernel::jacobi_scale>(needs);
-  v_.ops->need<kernel::fill>(needs);
-}
-
 void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {
     const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
@@ -74,7 +69,7 @@ void DampedSystem::prepare() {
 void DampedSystem::prepare_corrected() {
   if (corrected_->start.list) return;
   ConjugateGradients by = gradients({.correction = preconditioner_.get()});
-  Recorder::make([&](Needs& needs) { by.need(needs); });
+  Recorder::make([&](CommandList& l) { by.record_all(l); });
   *corrected_ = make_lists("coarse_solve_start", "coarse_iterations", by);
 }
 
@@ -83,9 +78,8 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
     const char* const name = !request.jacobi_scaling ? "no_scale"
                              : request.scale_free    ? "column_scale"
                                                      : "jacobi_scale";
-    lists.push_back(&recorder_.evaluation(
-        name, [&](Needs& needs) { need_scale(needs, request); },
-        [&](CommandList& list) { record_scale(list, request); }));
+    lists.push_back(
+        &recorder_.evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
     is_scaled_ = true;
   }
   const SolveLists* const eliminates = elimination_.prepare();

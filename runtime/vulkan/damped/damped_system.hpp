@@ -41,7 +41,6 @@ class DampedSystem final : public LastStep, Part {
   void transfer(ir::StateRecord& record);
   /// True if columns have the scaling of this solve; if not, the next solution sets it.
   bool& is_scaled() { return is_scaled_; }
-  void need_scale(Needs& needs, const StepRequest& request);
   void record_scale(CommandList& list, const StepRequest& request);
   ConjugateGradients gradients(const ConjugateGradients::Preconditioning& by = {}) {
     return {*v_.ops, full_, by};

@@ -58,9 +58,19 @@ const SolveLists* DeviceElimination::prepare() {
   return &lists;
 }
 
+void DeviceElimination::record_all(CommandList& list) {
+  factorization_.record(list);
+  if (!solve_->schur) return;
+  DeviceSchur& schur = *solve_->schur;
+  schur.record_start(list, terms_.operands(v_.x), operands());
+  schur.record_iterations(list, 2);
+  if (schur.factor_dispatches() > 0) schur.record_factored(list, terms_.operands(v_.x), operands());
+  schur.record_finish(list, operands());
+}
+
 SolveLists DeviceElimination::make_lists() {
   DeviceSchur& schur = *solve_->schur;
-  Recorder::make([&](Needs& needs) { need(needs); });
+  Recorder::make([&](CommandList& l) { record_all(l); });
   SolveLists lists;
   if (factorises()) {
     lists.start = recorder_.make_list("schur_factor", [&](CommandList& l) {

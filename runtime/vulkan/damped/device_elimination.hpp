@@ -32,11 +32,8 @@ class DeviceElimination final : public Elimination, Part {
 
   /// Lists of a solve by a factor or through the Schur complement; null: nothing is eliminated.
   const SolveLists* prepare();
-  /// Kernels of such a solve, if one was planned.
-  void need(Needs& needs) {
-    factorization_.need(needs);
-    if (solve_->schur) solve_->schur->need(needs);
-  }
+  /// Records all lists of such a solve, if one was planned, to declare them.
+  void record_all(CommandList& list);
 
  private:
   /// Describes the plan, or says why there is none.

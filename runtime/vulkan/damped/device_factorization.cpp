@@ -123,17 +123,6 @@ FactorUse DeviceFactorization::plan() {
   return use_;
 }
 
-void DeviceFactorization::need(Needs& needs) {
-  if (!solve_->matrix) return;
-  for (std::size_t t = 0; t < terms_.size(); ++t)
-    if (terms_.takes_part(t, Pass::stored_jacobian))
-      terms_[t]->need_store(needs, Pass::stored_jacobian);
-  v_.ops->need<kernel::schur_damping, kernel::axpby>(needs);
-  solve_->matrix->need_residual(needs, *v_.ops);
-  moves_.need_matrix_contracted(needs, solve_->on_manifolds);
-  factor_->need(needs);
-}
-
 void DeviceFactorization::record_residual(CommandList& list) {
   list.barrier();
   solve_->matrix->record_residual(list, *v_.ops,
@@ -145,6 +134,7 @@ void DeviceFactorization::record_residual(CommandList& list) {
 }
 
 void DeviceFactorization::record(CommandList& list) {
+  if (!solve_->matrix) return;
   const auto unknowns = static_cast<std::uint32_t>(problem_.model().scalars);
   list.barrier();
   if (moves_.on_manifolds()) {  // no column of the factor sets the rest
@@ -183,9 +173,8 @@ const SolveLists* DeviceFactorization::prepare() {
   if (!solve_->matrix && !plan().possible) return nullptr;  // the model has changed
   SolveLists& lists = solve_->lists;
   if (lists.start.list) return &lists;
-  Recorder::make([&](Needs& needs) { need(needs); });
-  lists.start = recorder_.make_list("factor", [&](CommandList& l) { record(l); });
-  lists.iterations = recorder_.make_list("factor_iterations", [](CommandList&) {});
+  recorder_.make_lists({{lists.start, "factor", [&](CommandList& l) { record(l); }},
+                        {lists.iterations, "factor_iterations", [](CommandList&) {}}});
   return &lists;
 }
 

@@ -31,8 +31,8 @@ class DeviceFactorization : Part {
 
   /// Lists of a solve; null: steps are not solved for by a factor.
   const SolveLists* prepare();
-  /// Kernels of such a solve, if one was planned.
-  void need(Needs& needs);
+  /// Records such a solve, if one was planned.
+  void record(CommandList& list);
 
  private:
   /// The pattern of the lower triangle, and where its values lie in the matrix by blocks. Scalars
@@ -54,7 +54,6 @@ class DeviceFactorization : Part {
   std::vector<int> number_scalars(std::vector<std::uint32_t>& scalars) const;
   /// Describes the plan, or says why there is none.
   FactorUse plan();
-  void record(CommandList& list);
   void record_residual(CommandList& list);
 
   const PointMoves& moves_;

@@ -25,18 +25,18 @@ DeviceSteps::DeviceSteps(const Part& part, TermSums& sums, NormalProducts& produ
 }
 
 void DeviceSteps::begin() {
-  if (!variants_.use_steps([this](Needs& needs) { need(needs); })) return;
+  if (!variants_.use_steps([this](CommandList& list) { record_all(list); })) return;
   products_.choose();
   products_.make_curvature();
 }
 
-void DeviceSteps::need(Needs& needs) {
-  system_.need_scale(needs, {});
-  points_.need(needs);
-  system_.gradients().need(needs);
-  taken_.need(needs);
-  system_.elimination().need(needs);
-  if (copies_) copies_->need(needs);
+void DeviceSteps::record_all(CommandList& list) {
+  system_.record_scale(list, {});
+  points_.record_all(list);
+  system_.gradients().record_all(list);
+  taken_.record(list);
+  system_.elimination().record_all(list);
+  if (copies_) copies_->record_all(list);
 }
 
 /// The elimination and the narrow system replace a part of it, and are not rehearsed.
@@ -44,16 +44,10 @@ void DeviceSteps::rehearse(CommandList& list) {
   system_.record_scale(list, {});
   points_.record_linearize(list);
   list.barrier();
-  system_.gradients().record_start(list);
-  system_.gradients().record_iterations(list, 2);
+  system_.gradients().record_all(list);
   points_.record_trial(list, Scalar::one);
   points_.record_trial(list, Scalar::user);
   taken_.rehearse(list);
-}
-
-void DeviceSteps::need_plain(Needs& needs) {
-  points_.need(needs);
-  system_.gradients({.by_blocks = false}).need(needs);
 }
 
 void DeviceSteps::record_plain(CommandList& list, int iterations) {
@@ -66,16 +60,16 @@ void DeviceSteps::record_plain(CommandList& list, int iterations) {
 
 bool DeviceSteps::prepare_ahead() {
   begin();
-  const bool there = recorder_.advance(
-      *preparation_, [&](Needs& needs) { need(needs); },
-      [&](CommandList& list) { rehearse(list); });
+  const bool there = recorder_.advance(*preparation_, [&](CommandList& list) {
+    list.declared() != nullptr ? record_all(list) : rehearse(list);
+  });
   return (narrow_ == nullptr || narrow_->prepare_ahead()) && there;  // both begin
 }
 
 void DeviceSteps::prepare() {
   if (points_.prepared()) return;
   begin();
-  Recorder::make([&](Needs& needs) { need(needs); });
+  Recorder::make([&](CommandList& list) { record_all(list); });
   points_.prepare();
   system_.prepare();
   accepted_.prepare();
@@ -172,12 +166,10 @@ void DeviceSteps::queue_narrow(Lists& lists) {
 
 double DeviceSteps::trial_cost() {
   prepare();
-  recorder_.evaluate(
-      "trial_cost", [&](Needs& needs) { terms_.need_cost(needs); },
-      [&](CommandList& list) {
-        terms_.record_cost(list, v_.trial, Scalar::trial_cost);
-        v_.ops->record_read(list);
-      });
+  recorder_.evaluate("trial_cost", [&](CommandList& list) {
+    terms_.record_cost(list, v_.trial, Scalar::trial_cost);
+    v_.ops->record_read(list);
+  });
   return accepted_.read_scalars()[codegen::slot(Scalar::trial_cost)];
 }
 

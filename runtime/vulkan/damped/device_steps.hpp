@@ -48,8 +48,6 @@ class DeviceSteps final : public DampedSteps, public StepLengths, Part {
   bool prepare_ahead();
   /// A linearisation is recorded.
   bool prepared() const { return points_.prepared(); }
-  /// Kernels of record_plain().
-  void need_plain(Needs& needs);
   /// For timings: linearising, so many iterations without preconditioner, and the trial point.
   void record_plain(CommandList& list, int iterations);
 
@@ -59,7 +57,8 @@ class DeviceSteps final : public DampedSteps, public StepLengths, Part {
 
   /// Buffers of steps; their kernels are not yet needed.
   void begin();
-  void need(Needs& needs);
+  /// Records all of a step's lists, to declare them.
+  void record_all(CommandList& list);
   void rehearse(CommandList& list);
   StepReport report_trial(const AcceptedPoints::Scalars& values) const;
 

@@ -23,19 +23,6 @@ SystemVectors FullSystem::vectors() {
           .postpones_steps = fused && v_.blocks.size() == 1};
 }
 
-void FullSystem::need(Needs& needs) {
-  v_.need_by_blocks<kernel::precondition>(needs);
-  if (products_.can_fuse()) {
-    for (const FusedProduct& product : products_.fused())
-      product.use.set->need_fused(needs, product.fusion, product.fused_terms.get());
-    return;
-  }
-  v_.ops->need<kernel::cg_direction>(needs);
-  if (products_.matrix() != nullptr) return;
-  products_.need(needs, true);
-  v_.ops->need<kernel::cg_curvature>(needs);
-}
-
 void FullSystem::record_begin(CommandList& list) {
   // Fused products write the directions of the owners that they sum.
   if (terms_.masked())

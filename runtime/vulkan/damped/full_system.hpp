@@ -17,7 +17,6 @@ class FullSystem final : public DeviceSystem, Part {
       : Part(part), products_(products), moves_(moves) {}
 
   SystemVectors vectors() override;
-  void need(Needs& needs) override;
   void record_begin(CommandList& list) override;
   std::uint32_t record_product(CommandList& list, const Direction& direction) override;
 

@@ -5,14 +5,14 @@ namespace topograd::runtime::vulkan {
 
 using codegen::Scalar;
 
-void NarrowCopies::need(Needs& needs) {
-  narrow_.v_.ops->need<kernel::narrow, kernel::widen>(needs);
-}
-
 template <class Kernel>
 void NarrowCopies::record(CommandList& list, const Buffer& from, const Buffer& to) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   narrow_.v_.ops->record(list, Kernel{{.source = from, .result = to}, {.count = n}});
+}
+
+void NarrowCopies::record_point(CommandList& list) {
+  record<kernel::narrow>(list, v_.x, narrow_.v_.x);
 }
 
 /// The scalars that the box holds come from here: in f32 a point may seem to be on a bound that it
@@ -33,16 +33,18 @@ void NarrowCopies::record_step(CommandList& list) {
   }
 }
 
+void NarrowCopies::record_all(CommandList& list) {
+  record_point(list);
+  record_gradient(list);
+  record_step(list);
+}
+
 void NarrowCopies::prepare() {
   if (lists_->point.list) return;
-  Recorder::make([&](Needs& needs) { need(needs); });
-  const auto make = [&](const char* name, const Recorder::Record& record) {
-    return narrow_.recorder_.make_list(name, record);
-  };
-  lists_->point = make(
-      "narrow_point", [&](CommandList& list) { record<kernel::narrow>(list, v_.x, narrow_.v_.x); });
-  lists_->gradient = make("narrow_gradient", [&](CommandList& list) { record_gradient(list); });
-  lists_->step = make("narrow_step", [&](CommandList& list) { record_step(list); });
+  narrow_.recorder_.make_lists(
+      {{lists_->point, "narrow_point", [&](CommandList& list) { record_point(list); }},
+       {lists_->gradient, "narrow_gradient", [&](CommandList& list) { record_gradient(list); }},
+       {lists_->step, "narrow_step", [&](CommandList& list) { record_step(list); }}});
 }
 
 }  // namespace topograd::runtime::vulkan

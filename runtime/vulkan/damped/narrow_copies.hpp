@@ -12,7 +12,8 @@ class NarrowCopies : Part {
   NarrowCopies(const Part& wide, const PointMoves& moves, const Part& narrow)
       : Part(wide), moves_(moves), narrow_(narrow) {}
 
-  void need(Needs& needs);
+  /// Records all copies, to declare them.
+  void record_all(CommandList& list);
   /// Makes kernels and lists, once.
   void prepare();
   const Recorded& point() const { return lists_->point; }        ///< to the system
@@ -23,6 +24,7 @@ class NarrowCopies : Part {
  private:
   template <class Kernel>
   void record(CommandList& list, const Buffer& from, const Buffer& to);
+  void record_point(CommandList& list);
   void record_gradient(CommandList& list);
   void record_step(CommandList& list);
 

@@ -7,13 +7,6 @@ namespace topograd::runtime::vulkan {
 
 using codegen::Scalar;
 
-void StepPoints::need(Needs& needs) {
-  sums_.need(needs, Pass::gradient);
-  products_.need_matrix(needs);
-  terms_.need_cost(needs);
-  moves_.need(needs);
-}
-
 void StepPoints::record_linearization(CommandList& list) {
   sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
   products_.record_matrix(list);

@@ -17,8 +17,6 @@ class StepPoints : Part {
   StepPoints(const Part& part, TermSums& sums, NormalProducts& products, PointMoves& moves)
       : Part(part), sums_(sums), products_(products), moves_(moves) {}
 
-  /// Kernels of all that it records.
-  void need(Needs& needs);
   /// Gradient, cost, norms, and what products and preconditioner are made from.
   void record_linearization(CommandList& list);
   /// The last two alone, in the coordinates of steps.
@@ -27,6 +25,13 @@ class StepPoints : Part {
   void record_linearize(CommandList& list);
   /// trial = x + length δ, and the cost there.
   void record_trial(CommandList& list, codegen::Scalar length);
+
+  /// Records all lists, to declare them.
+  void record_all(CommandList& list) {
+    record_linearize(list);
+    record_trial(list, codegen::Scalar::one);
+    record_trial(list, codegen::Scalar::user);
+  }
 
   /// Makes lists, once: their kernels are there.
   void prepare();

@@ -13,6 +13,7 @@ using codegen::Verdict;
 /// If a solve has not finished or a step is refused, the conditional dispatches do nothing: point,
 /// linearisation and the vectors of the solve remain what they are.
 void TakenSteps::record(CommandList& list) {
+  if (terms_.have_guards()) return;
   const auto opening = [&](ConditionalSection& conditional, const auto& kernel,
                            const ConditionalSection::Section& section) {
     conditional.record_opening(context_, *v_.ops, list, kernel, section);
@@ -55,16 +56,6 @@ void TakenSteps::record_move(CommandList& list) {
   }
 }
 
-void TakenSteps::need(Needs& needs) const {
-  if (terms_.have_guards()) return;
-  points_.need(needs);
-  // Conditional sections clear sums by a kernel.
-  v_.ops->need<kernel::choose_length, kernel::take_step, kernel::fill>(needs);
-  if (moves_.on_manifolds()) v_.ops->need<kernel::open_conditional>(needs);
-  if (moves_.shaped()) return v_.ops->need<kernel::copy>(needs);
-  v_.ops->need<kernel::axpby>(needs);
-}
-
 void TakenSteps::rehearse(CommandList& list) {
   if (terms_.have_guards()) return;
   // Kernels that change one scalar of the trial point alone.
@@ -93,8 +84,7 @@ bool TakenSteps::prepare(const std::optional<StepRule>& rule) {
   if (!rule || terms_.have_guards())
     return false;  // failed guards are counted before a step may be taken
   if (!lists_->take.list) {
-    Recorder::make([&](Needs& needs) { need(needs); });
-    lists_->take = recorder_.make_list("take_step", [&](CommandList& l) { record(l); });
+    recorder_.make_lists({{lists_->take, "take_step", [&](CommandList& l) { record(l); }}});
     lists_->take.kernels =
         points_.trial().kernels;  // conditional dispatches are counted when they run
     const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();

@@ -17,9 +17,9 @@ class TakenSteps : Part {
   TakenSteps(const Part& part, PointMoves& moves, AcceptedPoints& accepted, StepPoints& points)
       : Part(part), moves_(moves), accepted_(accepted), points_(points) {}
 
-  /// Kernels of all that it records.
-  void need(Needs& needs) const;
-  /// Runs them once; x stays where it is.
+  /// Records all that the device decides and does, unless guards leave that to the host.
+  void record(CommandList& list);
+  /// Runs the kernels of it once; x stays where it is.
   void rehearse(CommandList& list);
   /// Before each step. False: it is left to the caller.
   bool prepare(const std::optional<StepRule>& rule);
@@ -31,7 +31,6 @@ class TakenSteps : Part {
   void report(StepReport& report) const;
 
  private:
-  void record(CommandList& list);
   void record_move(CommandList& list);
 
   PointMoves& moves_;

@@ -39,30 +39,6 @@ class BegunEvaluations::InFlight final : public Pending {
   bool finished_ = false;
 };
 
-void BegunEvaluations::need(Needs& needs, Pass pass) {
-  switch (pass) {
-    case Pass::residual:
-    case Pass::jvp: return rows_.need(needs, pass);
-    case Pass::gradient:
-    case Pass::jtjp:
-    case Pass::hvp: return sums_.need(needs, pass);
-    case Pass::cost: return terms_.need_cost(needs);
-    case Pass::jacobian:
-    case Pass::blocks:
-    case Pass::vjp:
-    case Pass::hessian:
-    case Pass::cost_gradient:
-    case Pass::values:
-    case Pass::stored_jacobian:
-    case Pass::stored_jtjp:
-    case Pass::diagonal:
-    case Pass::guards: break;
-  }
-  throw Error(
-      ErrorCode::Unsupported,
-      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(pass)));
-}
-
 void BegunEvaluations::record(CommandList& list, Pass pass, Slot& slot) {
   const Operands with = terms_.operands(v_.x, &v_.direction);
   switch (pass) {
@@ -88,8 +64,11 @@ void BegunEvaluations::record(CommandList& list, Pass pass, Slot& slot) {
     case Pass::stored_jacobian:
     case Pass::stored_jtjp:
     case Pass::diagonal:
-    case Pass::guards: break;  // need() has refused them
+    case Pass::guards: break;
   }
+  throw Error(
+      ErrorCode::Unsupported,
+      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(pass)));
 }
 
 void BegunEvaluations::read(const Slot& slot, Pass pass, const Submission& after,
@@ -110,10 +89,8 @@ std::unique_ptr<Pending> BegunEvaluations::begin(Pass pass, std::span<const doub
   if (slot->owner != nullptr) slot->owner->finish();
   points_.set(x);
   if (!p.empty()) problem_.write(v_.direction, p);
-  recorder_.evaluate(
-      std::string(name(pass)) + "_" + std::to_string(turn),
-      [&](Needs& needs) { need(needs, pass); },
-      [&](CommandList& list) { record(list, pass, *slot); });
+  recorder_.evaluate(std::string(name(pass)) + "_" + std::to_string(turn),
+                     [&](CommandList& list) { record(list, pass, *slot); });
   return std::make_unique<InFlight>(*this, *slot, pass, out);
 }
 

@@ -35,7 +35,6 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   /// One evaluation of a kind runs while the results of the one before are still to be read.
   static constexpr std::size_t kSlots = 2;
 
-  void need(Needs& needs, Pass pass);
   void record(CommandList& list, Pass pass, Slot& slot);
   void read(const Slot& slot, Pass pass, const Submission& after, std::span<double> out);
 

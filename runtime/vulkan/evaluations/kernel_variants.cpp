@@ -75,14 +75,14 @@ void KernelVariants::clear_sums() {
   }));
 }
 
-bool KernelVariants::use_steps(Declare declare) {
+bool KernelVariants::use_steps(Recorder::Record steps) {
   if (*steps_) return false;
-  *steps_ = std::move(declare);
+  *steps_ = std::move(steps);
   return true;
 }
 
-void KernelVariants::need_steps(Needs& needs) const {
-  if (*steps_) (*steps_)(needs);
+void KernelVariants::record_steps(CommandList& list) const {
+  if (*steps_) (*steps_)(list);
 }
 
 void KernelVariants::follow() {
@@ -102,12 +102,12 @@ void KernelVariants::make_without_fixed() {
   swap(made_);
   terms_.use_mask(true);
   if (*steps_) products_.choose();
-  Needs needs;
-  sums_.need_used(needs);
-  need_steps(needs);
+  without_fixed_.jobs = Recorder::declare([&](CommandList& list) {
+    sums_.record_used(list);
+    record_steps(list);
+  });
   terms_.use_mask(false);
   swap(made_);
-  without_fixed_.jobs = needs.jobs();
 }
 
 void KernelVariants::serve_without_fixed() {
@@ -131,15 +131,15 @@ void KernelVariants::make_with_numbers() {
   with_numbers_.stage = some ? Variant::Stage::compiling : Variant::Stage::none;
   if (!some) return;
   context_.code = Code::make;
-  Needs needs;
-  if (recorder_.has_evaluation("cost")) terms_.need_cost(needs);
-  for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
-    if (rows_.has_results(pass)) rows_.need(needs, pass);
-  }
-  sums_.need_used(needs);
-  need_steps(needs);
+  with_numbers_.jobs = Recorder::declare([&](CommandList& list) {
+    if (recorder_.has_evaluation("cost")) terms_.record_cost(list, v_.x, codegen::Scalar::cost);
+    for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
+      if (rows_.has_results(pass)) rows_.record(list, pass, terms_.operands(v_.x, &v_.direction));
+    }
+    sums_.record_used(list);
+    record_steps(list);
+  });
   context_.code = Code::general;
-  with_numbers_.jobs = needs.jobs();
 }
 
 void KernelVariants::serve_with_numbers() {

@@ -25,8 +25,9 @@ class KernelVariants : Part {
 
   /// General kernels serve a model that has just been arranged; finds which others are worth it.
   void build();
-  /// Damped steps are asked for from here on, with these kernels. False: they were before.
-  bool use_steps(Declare declare);
+  /// Damped steps are asked for from here on, with all lists that it records. False: they were
+  /// before.
+  bool use_steps(Recorder::Record steps);
 
   /// Begins to make kernels that are worth it, and changes to those that are there. No
   /// linearisation is in use.
@@ -67,7 +68,7 @@ class KernelVariants : Part {
   void make_with_numbers();
   void serve_with_numbers();
   void drop_numbers();
-  void need_steps(Needs& needs) const;
+  void record_steps(CommandList& list) const;
   bool sums_are_used() const { return sums_.is_used() || *steps_; }
 
   TermRows& rows_;
@@ -76,7 +77,7 @@ class KernelVariants : Part {
   BegunEvaluations& begun_;
   Variant without_fixed_, with_numbers_;
   Made made_;  // until these kernels serve
-  Derived<Declare> steps_{recorder_.structure};
+  Derived<Recorder::Record> steps_{recorder_.structure};
 };
 
 }  // namespace topograd::runtime::vulkan

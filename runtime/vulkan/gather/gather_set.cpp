@@ -155,24 +155,20 @@ ir::Hash128 GatherSet::source_hash(Pass pass) {
   return hash;
 }
 
-void GatherSet::need(Needs& needs, Pass pass, bool stored_terms, bool predicated) {
-  const std::tuple key(pass, stored_terms, predicated);
-  if (stored_terms || pass == Pass::vjp || pass == Pass::values) upload_instances();
-  if (!kernels_.contains(key)) {
-    const std::uint32_t sums = sums_of_owner(pass, plan_.owner_width);
-    kernels_.emplace(key, Kernels{.combine = partial_sums_.make_pass(sums, predicated)});
+GatherSet::Kernels& GatherSet::kernels_of(const CommandList& list, const Run& what) {
+  const std::tuple key(what.pass, what.stored_terms, what.predicated);
+  auto found = kernels_.find(key);
+  if (found == kernels_.end() && list.declared() != nullptr) {
+    const std::uint32_t sums = sums_of_owner(what.pass, plan_.owner_width);
+    found =
+        kernels_.emplace(key, Kernels{.combine = partial_sums_.make_pass(sums, what.predicated)})
+            .first;
   }
-  Kernels& kernels = kernels_.at(key);
-  if (kernels.combine.combine) needs.add(kernels.combine.combine);
-  for (const bool heavy : {false, true}) {
-    if (!(heavy ? has_heavy() : has_light())) continue;
-    needs.add(declare_kernel(context_, heavy ? kernels.heavy : kernels.sum,
-                             stored_terms ? SharedNumbers{} : *view_.numbers, [&] {
-                               codegen::KernelRequest made = request(pass, stored_terms, heavy);
-                               made.predicated = predicated;
-                               return made;
-                             }));
-  }
+  if (found == kernels_.end())
+    throw Error(ErrorCode::Internal, "sums of pass " + std::string(name(what.pass)) + " of \"" +
+                                         view_.shape.name +
+                                         "\" are recorded, but were not declared");
+  return found->second;
 }
 
 /// Its entries are evaluated for one role each.
@@ -184,13 +180,12 @@ double GatherSet::instances_per_item(const Part& part) const {
 
 std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& table,
                              const SumTarget& target) {
-  const auto found = kernels_.find({what.pass, what.stored_terms, what.predicated});
-  if (found == kernels_.end())
-    throw Error(ErrorCode::Internal, "sums of pass " + std::string(name(what.pass)) + " of \"" +
-                                         view_.shape.name +
-                                         "\" are recorded, but were not declared");
-  Kernels& kernels = found->second;
-  if (target.positions != nullptr) place_outputs(*target.positions);
+  Kernels& kernels = kernels_of(list, what);
+  if (list.declared() == nullptr) {
+    if (what.stored_terms || what.pass == Pass::vjp || what.pass == Pass::values)
+      upload_instances();
+    if (target.positions != nullptr) place_outputs(*target.positions);
+  }
   const std::uint64_t before = list.dispatches();
   for (Part& part : parts_) {
     const bool placed = part.direct && target.positions != nullptr;
@@ -215,9 +210,14 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
       push.costs_first() = what.sinks->next;
       push.rows_stride() = static_cast<std::uint32_t>(view_.batch->size());
     }
-    const std::uint32_t next = dispatch_all(
-        context_, list, serving_kernel(context_, part.light ? kernels.sum : kernels.heavy), table,
-        push, part.items);
+    const LoadedKernel& kernel = serving_kernel(
+        context_, list, part.light ? kernels.sum : kernels.heavy,
+        what.stored_terms ? SharedNumbers{} : *view_.numbers, [&] {
+          codegen::KernelRequest made = request(what.pass, what.stored_terms, !part.light);
+          made.predicated = what.predicated;
+          return made;
+        });
+    const std::uint32_t next = dispatch_all(context_, list, kernel, table, push, part.items);
     if (what.sinks != nullptr) what.sinks->next = next;
   }
   const std::uint64_t dispatches = list.dispatches() - before;
@@ -251,8 +251,9 @@ bool GatherSet::can_fuse() const {
   return parts_.size() == 1 && parts_[0].light && parts_[0].items <= context_.max_invocations();
 }
 
-void GatherSet::need_fused(Needs& needs, codegen::Fusion fusion, const FusedTerms* fused_terms) {
-  needs.add(declare_kernel(context_, fused_kernels_[fusion], *view_.numbers, [&] {
+const LoadedKernel& GatherSet::fused_kernel(const CommandList& list, codegen::Fusion fusion,
+                                            const FusedTerms* fused_terms) {
+  return serving_kernel(context_, list, fused_kernels_[fusion], *view_.numbers, [&] {
     codegen::KernelRequest request =
         gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
     request.name += "_fused";
@@ -264,13 +265,13 @@ void GatherSet::need_fused(Needs& needs, codegen::Fusion fusion, const FusedTerm
     }
     request.dense_owners = dense_;
     return request;
-  }));
+  });
 }
 
 std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
                                       const Operands& operands, const FusedOperands& fused,
                                       SumTarget target) {
-  const LoadedKernel& kernel = serving_kernel(context_, fused_kernels_[fusion]);
+  const LoadedKernel& kernel = fused_kernel(list, fusion, fused.fused_terms);
   const Part& part = parts_[0];
   BindingTable table = bind_operands(operands);
   table.set(BufferRole::starts, part.starts);

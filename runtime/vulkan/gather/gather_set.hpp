@@ -1,7 +1,6 @@
 // Sums of terms by owner on the device: work items in parts, and their kernels.
 #pragma once
 
-#include "../recording/needs.hpp"
 #include "gather_columns.hpp"
 #include "operands.hpp"
 #include "partial_sums.hpp"
@@ -34,8 +33,6 @@ class GatherSet {
 
   /// Hash of the sources that evaluate `pass` and sum.
   ir::Hash128 source_hash(Pass pass);
-  /// Kernels and buffers of record(), or of record_stored().
-  void need(Needs& needs, Pass pass, bool stored_terms, bool predicated = false);
   /// Evaluates and sums; a pass with values needs `sinks` and a lead(). Returns the number of
   /// dispatches of residual kernels.
   std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target,
@@ -46,8 +43,6 @@ class GatherSet {
   std::uint64_t most_costs() const;
   /// True if one dispatch evaluates the whole set, and each owner has one work item.
   bool can_fuse() const;
-  /// Kernels of record_fused().
-  void need_fused(Needs& needs, codegen::Fusion fusion, const FusedTerms* fused_terms);
   /// Form::gather fused with conjugate gradients. Returns the number of partial sums of p·q.
   std::uint32_t record_fused(CommandList& list, codegen::Fusion fusion, const Operands& operands,
                              const FusedOperands& fused, SumTarget target);
@@ -95,6 +90,10 @@ class GatherSet {
     std::uint32_t out_stride;
     ValueSinks* sinks = nullptr;
   };
+  /// Made where a list declares them.
+  Kernels& kernels_of(const CommandList& list, const Run& what);
+  const LoadedKernel& fused_kernel(const CommandList& list, codegen::Fusion fusion,
+                                   const FusedTerms* fused_terms);
   std::uint64_t run(CommandList& list, const Run& what, BindingTable& table,
                     const SumTarget& target);
   /// Of the part, on average.

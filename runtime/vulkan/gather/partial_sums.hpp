@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../../plan/plan.hpp"
-#include "../recording/needs.hpp"
 #include "operands.hpp"
 
 #include <array>

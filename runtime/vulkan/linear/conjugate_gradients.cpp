@@ -6,23 +6,6 @@ namespace topograd::runtime::vulkan {
 using codegen::Scalar;
 using codegen::StepTime;
 
-void ConjugateGradients::need(Needs& needs) {
-  const SystemVectors v = system_.vectors();
-  const bool unpreconditioned = !by_.by_blocks;
-  ops_.need<kernel::cg_start, kernel::cg_finish>(needs);
-  need_by_blocks<kernel::cg_init>(needs, ops_, v.blocks, {.unpreconditioned = unpreconditioned});
-  system_.need(needs);
-  if (by_.correction != nullptr) by_.correction->need(needs);
-  const auto need_update = [&](StepTime time) {
-    need_by_blocks<kernel::cg_update>(needs, ops_, v.blocks,
-                                      {.unpreconditioned = unpreconditioned, .step_time = time});
-  };
-  if (!v.postpones_steps) return need_update(StepTime::now);
-  need_update(StepTime::later);
-  need_update(StepTime::both);
-  ops_.need<kernel::axpby>(needs);
-}
-
 std::uint32_t ConjugateGradients::sums(const SystemVectors& v) const {
   return v.block_groups + (by_.correction != nullptr ? by_.correction->sums() : 0);
 }

@@ -20,10 +20,14 @@ class ConjugateGradients {
   ConjugateGradients(VectorOps& ops, DeviceSystem& system, Preconditioning by)
       : ops_(ops), system_(system), by_(by) {}
 
-  void need(Needs& needs);
   void record_start(CommandList& list);
   /// An even number of iterations.
   void record_iterations(CommandList& list, int count);
+  /// A solve with every kind of iteration, to declare or to rehearse.
+  void record_all(CommandList& list) {
+    record_start(list);
+    record_iterations(list, 2);
+  }
 
  private:
   /// Partial sums of r·z, and of r·r.

@@ -59,13 +59,6 @@ std::uint64_t DeviceFactor::bytes() const {
   return sum;
 }
 
-void DeviceFactor::need(Needs& needs) const {
-  vectors_.need<kernel::front_entries, kernel::front_finish>(needs);
-  vectors_.need<kernel::front_assemble, kernel::front_panel, kernel::front_trailing,
-                kernel::front_update, kernel::front_gather, kernel::front_forward,
-                kernel::front_below, kernel::front_backward>(needs);
-}
-
 /// Items of a list from the last aligned one on that is not behind the first.
 kernel::Part DeviceFactor::words_part(const Buffer& list, const Items& items, std::uint32_t words) {
   const std::uint64_t before = items.first % LevelPlan::kAlignment;

@@ -39,9 +39,6 @@ class DeviceFactor {
   /// Context and vectors outlive this.
   DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan& plan);
 
-  /// Kernels of all that it records.
-  void need(Needs& needs) const;
-
   /// The lower triangle that was planned for, with the damping of each column.
   struct Matrix {
     const Buffer &values, &damping;

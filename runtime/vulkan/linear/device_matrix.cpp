@@ -59,23 +59,6 @@ DeviceMatrix::DeviceMatrix(Context& context, const NormalPlan& plan, Terms terms
   use_ = {.assembled = true, .blocks = plan.blocks, .bytes = bytes(context, plan)};
 }
 
-void DeviceMatrix::need(Needs& needs, VectorOps& vectors) const {
-  vectors.need<kernel::matrix_blocks>(needs);
-  for (const BlockRange& range : ranges_)
-    vectors.need<kernel::matrix_diagonal, kernel::matrix_product>(needs, {.width = range.width});
-}
-
-void DeviceMatrix::need_multiply(Needs& needs, VectorOps& vectors) const {
-  for (const BlockRange& range : ranges_)
-    vectors.need<kernel::matrix_multiply>(needs, {.width = range.width});
-}
-
-void DeviceMatrix::need_residual(Needs& needs, VectorOps& vectors) const {
-  vectors.need<kernel::matrix_blocks>(needs);
-  for (const BlockRange& range : ranges_)
-    vectors.need<kernel::matrix_diagonal, kernel::matrix_residual>(needs, {.width = range.width});
-}
-
 void DeviceMatrix::record_values(CommandList& list, VectorOps& vectors,
                                  std::span<const Buffer> jacobians, const Buffer& packed) {
   const bool several = products_.size() > 1;

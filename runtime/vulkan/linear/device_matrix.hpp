@@ -35,10 +35,6 @@ class DeviceMatrix {
 
   const NormalMatrixUse& use() const { return use_; }
 
-  /// Kernels of record_values() and record_product().
-  void need(Needs& needs, VectorOps& vectors) const;
-  /// Kernels of record_multiply().
-  void need_multiply(Needs& needs, VectorOps& vectors) const;
   /// Values from Jacobians, by term, and packed diagonal blocks. Begins behind the caller's
   /// barrier, ends with one to come.
   void record_values(CommandList& list, VectorOps& vectors, std::span<const Buffer> jacobians,
@@ -49,8 +45,6 @@ class DeviceMatrix {
   /// The damped product of an iteration, and its curvature; the partial sums of that.
   std::uint32_t record_product(CommandList& list, VectorOps& vectors,
                                const kernel::matrix_product::Buffers& with);
-  /// Kernels of record_values() and record_residual().
-  void need_residual(Needs& needs, VectorOps& vectors) const;
   /// The residual of the damped normal equations at a step, its direction.
   void record_residual(CommandList& list, VectorOps& vectors,
                        const kernel::matrix_residual::Buffers& with);

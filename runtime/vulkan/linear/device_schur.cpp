@@ -110,19 +110,6 @@ void DeviceSchur::record_group(CommandList& list, Kernel kernel, const BlockShap
   vectors_.record(list, kernel);
 }
 
-void DeviceSchur::need(Needs& needs) {
-  for (const DeviceProducts& products : products_)
-    terms_[products.term]->need_store(needs, Pass::stored_jacobian);
-  vectors_
-      .need<kernel::schur_damping, kernel::schur_meetings, kernel::schur_coupling,
-            kernel::schur_pieces, kernel::schur_blocks, kernel::schur_scatter, kernel::schur_back>(
-          needs);
-  vectors_.need<kernel::schur_gradient>(needs, {.width = gradient_lanes_});
-  need_inverses(needs, vectors_, plan_.eliminated_widths);
-  gradients().need(needs);
-  if (factor_) factor_->need(needs);
-}
-
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
                                   const SchurOperands& with) {
   for (std::size_t k = 0; k < products_.size(); ++k)

@@ -46,8 +46,6 @@ class DeviceSchur {
 
   const SchurPlan& plan() const { return plan_; }
 
-  /// Kernels of all that it records.
-  void need(Needs& needs);
   /// Eliminates at the point where gradient and diagonal blocks were taken, with the damping that
   /// the scalars say, and begins to solve.
   void record_start(CommandList& list, const Operands& at, const SchurOperands& with);

@@ -33,8 +33,6 @@ class DeviceSystem {
 
   virtual ~DeviceSystem() = default;
   virtual SystemVectors vectors() = 0;
-  /// Kernels of all that it records.
-  virtual void need(Needs& needs) = 0;
   /// Inverts the diagonal blocks. Begins behind the caller's barrier, ends with one to come.
   virtual void record_begin(CommandList& list) = 0;
   /// now = preconditioned + β before, product = A now. Returns the partial sums of the curvature.
@@ -46,8 +44,6 @@ class DeviceSystem {
 class Correction {
  public:
   virtual ~Correction() = default;
-  /// Kernels of record_correction().
-  virtual void need(Needs& needs) = 0;
   /// Partial sums of r·z that record_correction() writes behind those of the blocks.
   virtual std::uint32_t sums() const = 0;
   /// Adds to `preconditioned` and to r·z. Begins with a barrier, ends with one to come.

@@ -35,21 +35,19 @@ HostMatrixFactor::HostMatrixFactor(const LowerPattern& lower, const FactorPlan& 
   damping_ = make_buffer(context_, std::vector<double>(n), "damping");
   right_ = make_numbers(context_, n, "right");
   solution_ = make_numbers(context_, n, "solution");
-  Recorder::make([&](Needs& needs) { factor_->need(needs); });
-  factor_list_ = make_factor_list(AdmittedPivots::positive);
-  solve_list_ = recorder_.make_list("factor_solve", [&](CommandList& list) {
-    factor_->record_solve(list, right_, false, none_, solution_);
-  });
+  recorder_.make_lists({{factor_list_, "factor",
+                         [&](CommandList& list) { record_factor(list, AdmittedPivots::positive); }},
+                        {solve_list_, "factor_solve", [&](CommandList& list) {
+                           factor_->record_solve(list, right_, false, none_, solution_);
+                         }}});
 }
 
-Recorded HostMatrixFactor::make_factor_list(AdmittedPivots admitted) {
-  return recorder_.make_list("factor", [&](CommandList& list) {
-    factor_->record_factor(
-        list, {.values = values_, .damping = damping_, .fixed = none_, .admitted = admitted});
-    factor_->record_finish(list);
-    list.barrier();
-    vectors_.record_read(list);
-  });
+void HostMatrixFactor::record_factor(CommandList& list, AdmittedPivots admitted) {
+  factor_->record_factor(
+      list, {.values = values_, .damping = damping_, .fixed = none_, .admitted = admitted});
+  factor_->record_finish(list);
+  list.barrier();
+  vectors_.record_read(list);
 }
 
 /// By place in the order.
@@ -68,7 +66,9 @@ FactorReport HostMatrixFactor::factor(std::span<const double> values, const Pivo
   const std::pair<Scalar, double> scalars[] = {{Scalar::vanishing, rule.vanishing}};
   vectors_.write(scalars);
   const bool indefinite = rule.admitted == AdmittedPivots::nonzero;
-  if (indefinite && !indefinite_list_.list) indefinite_list_ = make_factor_list(rule.admitted);
+  if (indefinite && !indefinite_list_.list)
+    indefinite_list_ = recorder_.make_list(
+        "factor", [&](CommandList& list) { record_factor(list, rule.admitted); });
   recorder_.submit(indefinite ? indefinite_list_ : factor_list_);
   const auto& ended = vectors_.read(recorder_.last());
   const double state = ended[codegen::slot(Scalar::state)];

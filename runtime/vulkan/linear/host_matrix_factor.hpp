@@ -40,7 +40,7 @@ class HostMatrixFactor {
 
  private:
   void solve_once(std::span<const double> right, std::span<double> solution);
-  Recorded make_factor_list(AdmittedPivots admitted);
+  void record_factor(CommandList& list, AdmittedPivots admitted);
   std::vector<DeviceFactor::PivotStatus> read_status();
 
   std::vector<int> starts_, rows_;

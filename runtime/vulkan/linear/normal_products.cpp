@@ -67,25 +67,6 @@ void NormalProducts::make_jacobians(bool products) {
   }
 }
 
-void NormalProducts::need_matrix(Needs& needs) {
-  sums_.need_blocks(needs);
-  for (std::size_t k = 0; stores_jacobian() && k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, Pass::stored_jacobian))
-      terms_[k]->need_store(needs, Pass::stored_jacobian);
-  }
-  if (made_->matrix) made_->matrix->need(needs, *v_.ops);
-}
-
-void NormalProducts::need(Needs& needs, bool predicated) {
-  if (made_->matrix) return made_->matrix->need_multiply(needs, *v_.ops);
-  if (!stores_jacobian()) return sums_.need(needs, Pass::jtjp, predicated);
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::jtjp)) continue;
-    terms_[k]->need_store(needs, Pass::stored_jtjp, predicated);
-    for (auto& set : terms_[k]->gather_sets()) set->need(needs, Pass::jtjp, true, predicated);
-  }
-}
-
 void NormalProducts::record(CommandList& list, const Operands& operands, const Buffer& out) {
   if (made_->matrix) return made_->matrix->record_multiply(list, *v_.ops, *operands.direction, out);
   if (stores_jacobian()) return record_stored_jtjp(list, operands, out);

@@ -32,10 +32,6 @@ class NormalProducts : Part {
   /// Buffers of partial sums of the curvature.
   void make_curvature();
 
-  /// Kernels of record_matrix().
-  void need_matrix(Needs& needs);
-  /// Kernels of record().
-  void need(Needs& needs, bool predicated = false);
   /// Records the data of a linearisation from which products and preconditioner are made.
   void record_matrix(CommandList& list);
   void record(CommandList& list, const Operands& operands, const Buffer& out);

@@ -14,11 +14,6 @@ std::uint32_t lanes_of_rows(const Context& context, std::uint64_t entries, std::
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, context.workgroup_size));
 }
 
-void need_inverses(Needs& needs, VectorOps& vectors, std::span<const SchurPlan::Blocks> widths) {
-  for (const SchurPlan::Blocks& range : widths)
-    vectors.need<kernel::schur_invert>(needs, {.width = range.width});
-}
-
 void record_inverses(CommandList& list, VectorOps& vectors,
                      std::span<const SchurPlan::Blocks> widths,
                      const kernel::schur_invert::Buffers& with) {
@@ -105,11 +100,6 @@ SystemVectors ReducedSystem::vectors() {
           .blocks = blocks_,
           .unknowns = plan_.unknowns(),
           .block_groups = block_groups_};
-}
-
-void ReducedSystem::need(Needs& needs) {
-  vectors_.need<kernel::schur_product>(needs, {.width = lanes_});
-  need_inverses(needs, vectors_, plan_.kept_widths);
 }
 
 void ReducedSystem::record_begin(CommandList& list) {

@@ -14,8 +14,6 @@ namespace topograd::runtime::vulkan {
 /// software device they run in turn.
 std::uint32_t lanes_of_rows(const Context& context, std::uint64_t entries, std::uint64_t rows);
 
-/// Kernels of record_inverses().
-void need_inverses(Needs& needs, VectorOps& vectors, std::span<const SchurPlan::Blocks> widths);
 /// Inverts damped diagonal blocks, by width.
 void record_inverses(CommandList& list, VectorOps& vectors,
                      std::span<const SchurPlan::Blocks> widths,
@@ -41,7 +39,6 @@ class ReducedSystem final : public DeviceSystem {
   const Buffer& none_fixed() const { return none_fixed_; }
 
   SystemVectors vectors() override;
-  void need(Needs& needs) override;
   void record_begin(CommandList& list) override;
   std::uint32_t record_product(CommandList& list, const Direction& direction) override;
 

@@ -97,12 +97,6 @@ PartCosts::Instances PartCosts::instances_of(const Term& term) const {
           make_buffer(context_, entries, "chunk_entries")};
 }
 
-void PartCosts::need(Needs& needs) {
-  rows_.need(needs, Pass::cost);
-  v_.ops->need<kernel::chunk_numbers>(needs);
-  if (terms_.have_guards()) terms_.need_cost(needs);
-}
-
 void PartCosts::record(CommandList& list, const Buffer& x, const ChunkColumns& columns,
                        std::uint32_t first) {
   // That kernel counts the instances that fail a guard.
@@ -112,7 +106,7 @@ void PartCosts::record(CommandList& list, const Buffer& x, const ChunkColumns& c
   for (std::uint32_t k = 0; k < terms_.size(); ++k) {
     if (!terms_[k]) continue;
     sums_.record(list,
-                 kernel::chunk_numbers{{.numbers = rows_.result(Pass::cost, k),
+                 kernel::chunk_numbers{{.numbers = rows_.result(list, Pass::cost, k),
                                         .starts = instances_[k].starts,
                                         .entries = instances_[k].entries},
                                        {}},

@@ -70,7 +70,6 @@ class PartCosts : Part {
   PartCosts(const Part& part, TermRows& rows, const ChunkSums& sums);
 
   std::uint32_t columns() const { return static_cast<std::uint32_t>(terms_.size()); }
-  void need(Needs& needs);
   /// A column for each term, from `first` on. Begins behind a barrier, ends with one to come.
   void record(CommandList& list, const Buffer& x, const ChunkColumns& columns, std::uint32_t first);
   /// The cost of the model from such columns on the host. Collective.

@@ -27,8 +27,6 @@ PartGhosts::PartGhosts(const Part& part, PartLink& link, PartWork& work)
       out_(context_.wide() ? 0 : borders_),
       in_(context_.wide() ? 0 : ghosts_) {}
 
-void PartGhosts::need(Needs& needs) { v_.ops->need<kernel::pack, kernel::unpack>(needs); }
-
 void PartGhosts::record_pack(CommandList& list, const Buffer& v) {
   if (borders_ == 0) return;
   v_.ops->record(list, kernel::pack{{.source = v, .result = packed_, .places = border_places_},

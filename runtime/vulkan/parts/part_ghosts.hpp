@@ -17,7 +17,6 @@ class PartGhosts : Part {
   ///   link, work  outlive it
   PartGhosts(const Part& part, PartLink& link, PartWork& work);
 
-  void need(Needs& needs);
   /// To memory of the host. A barrier must precede it.
   void record_pack(CommandList& list, const Buffer& v);
   /// Waits for the last submission, whose list has packed. Collective.

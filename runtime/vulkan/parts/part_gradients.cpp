@@ -37,40 +37,33 @@ PartGradients::PartGradients(const Part& part, TermSums& sums, const ChunkSums& 
   v_.curvature = make_partials(context_, 1);
 }
 
-void PartGradients::need(Needs& needs) {
-  v_.need_by_blocks<kernel::precondition>(needs);
-  v_.need_by_blocks<kernel::cg_init>(needs);
-  v_.need_by_blocks<kernel::cg_update>(needs);
-  v_.ops->need<kernel::axpby, kernel::chunk_products, kernel::chunk_curvature>(needs);
-  sums_.need(needs, Pass::jtjp);
-  ghosts_.need(needs);
-}
-
-void PartGradients::prepare() {
-  if (start_.list) return;
-  start_ = recorder_.make_list("part_start", [&](CommandList& l) { record_start(l); });
-  const auto take_beta = [&](CommandList& l) {
+std::vector<Recorder::List> PartGradients::lists() {
+  const auto take_beta = [this](CommandList& l) {
     l.copy(beta_, 0, v_.ops->scalars(), codegen::slot(Scalar::user) * number_bytes_, number_bytes_);
   };
-  direct_product_ = recorder_.make_list("part_direct_product", [&](CommandList& l) {
+  const auto direct_product = [this, take_beta](CommandList& l) {
     take_beta(l);
     ghosts_.record_unpack(l, v_.preconditioned);
     l.barrier();
     record_direction(l);
     record_product(l);
-  });
-  direction_ = recorder_.make_list("part_direction", [&](CommandList& l) {
+  };
+  const auto direction = [this, take_beta](CommandList& l) {
     take_beta(l);
     l.barrier();
     record_direction(l);
     ghosts_.record_pack(l, v_.direction);
-  });
-  product_ = recorder_.make_list("part_product", [&](CommandList& l) {
+  };
+  const auto product = [this](CommandList& l) {
     ghosts_.record_unpack(l, v_.direction);
     l.barrier();
     record_product(l);
-  });
-  update_ = recorder_.make_list("part_update", [&](CommandList& l) { record_update(l); });
+  };
+  return {{start_, "part_start", [this](CommandList& l) { record_start(l); }},
+          {direct_product_, "part_direct_product", direct_product},
+          {direction_, "part_direction", direction},
+          {product_, "part_product", product},
+          {update_, "part_update", [this](CommandList& l) { record_update(l); }}};
 }
 
 void PartGradients::record_preconditioned(CommandList& list) {

@@ -6,6 +6,8 @@
 #include "chunk_sums.hpp"
 #include "part_ghosts.hpp"
 
+#include <vector>
+
 namespace topograd::runtime::vulkan {
 
 /// Solves (JᵀJ + Λ) δ = −gradient, preconditioned by blocks. Vectors stay on the device; the host
@@ -20,9 +22,8 @@ class PartGradients : Part {
   PartGradients(const Part& part, TermSums& sums, const ChunkSums& chunks, PartGhosts& ghosts,
                 PartWork& work);
 
-  void need(Needs& needs);
-  /// Makes lists: kernels are there.
-  void prepare();
+  /// Its lists, to be made before the first solve.
+  std::vector<Recorder::List> lists();
   /// Leaves δ in the vectors, with its ghosts. Returns the iterations. Collective.
   int solve(const StepRequest& request);
 

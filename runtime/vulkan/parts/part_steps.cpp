@@ -38,42 +38,28 @@ PartSteps::PartSteps(const Part& part, const std::shared_ptr<const ModelPart>& o
     upper_ = make_buffer(context_, problem_.model().upper, "upper_bounds");
     v_.held = make_buffer(context_, std::vector<std::uint32_t>(problem_.model().scalars), "held");
   }
-  Recorder::make([&](Needs& needs) { need(needs); });
   make_lists();
-  gradients_.prepare();
-}
-
-void PartSteps::need(Needs& needs) {
-  sums_.need(needs, Pass::gradient);
-  sums_.need_blocks(needs);
-  costs_.need(needs);
-  gradients_.need(needs);
-  v_.need_by_blocks<kernel::block_diagonal>(needs);
-  v_.need_by_blocks<kernel::jacobi_scale>(needs);
-  v_.ops->need<kernel::fill, kernel::mask, kernel::chunk_scaled_norms, kernel::chunk_trial>(needs);
-  if (bounded()) {
-    v_.ops->need<kernel::chunk_bounded_norms, kernel::bounded_trial>(needs);
-  } else {
-    v_.ops->need<kernel::chunk_norms, kernel::combine>(needs);
-  }
 }
 
 void PartSteps::make_lists() {
-  const auto make = [&](const char* name, const auto& record) {
-    return recorder_.make_list(name, [&](CommandList& list) { record(list); });
-  };
   const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
-  linearize_ = make("part_linearize", [&](CommandList& list) { record_linearize(list); });
-  trial_ = make("part_trial", [&](CommandList& list) { record_trial(list); });
-  mask_ = make("part_mask", [&](CommandList& list) { record_mask(list); });
-  unmask_ = make("part_unmask", [&](CommandList& list) { ghosts_.record_unpack(list, v_.step); });
-  accept_ = make("part_accept", [&](CommandList& list) { list.copy(v_.trial, 0, v_.x, 0, bytes); });
-  const auto record_cost = [&](CommandList& list, const Buffer& x, ChunkColumns& columns) {
-    costs_.record(list, x, columns, 0);
+  std::vector<Recorder::List> lists = gradients_.lists();
+  const auto add = [&](Recorded& to, const char* name, Recorder::Record record) {
+    lists.push_back({to, name, std::move(record)});
   };
-  cost_list_ = make("part_cost", [&](CommandList& l) { record_cost(l, v_.x, point_cost_); });
-  trial_cost_list_ =
-      make("part_trial_cost", [&](CommandList& l) { record_cost(l, v_.trial, trial_cost_); });
+  add(linearize_, "part_linearize", [this](CommandList& l) { record_linearize(l); });
+  add(trial_, "part_trial", [this](CommandList& l) { record_trial(l); });
+  add(mask_, "part_mask", [this](CommandList& l) { record_mask(l); });
+  add(unmask_, "part_unmask", [this](CommandList& l) { ghosts_.record_unpack(l, v_.step); });
+  add(accept_, "part_accept", [=, this](CommandList& l) { l.copy(v_.trial, 0, v_.x, 0, bytes); });
+  add(cost_list_, "part_cost", [this](CommandList& l) { costs_.record(l, v_.x, point_cost_, 0); });
+  add(trial_cost_list_, "part_trial_cost",
+      [this](CommandList& l) { costs_.record(l, v_.trial, trial_cost_, 0); });
+  // The first step makes a list of these.
+  Recorder::declare([this](CommandList& l) {
+    for (const bool scaling : {true, false}) record_scale(l, {.jacobi_scaling = scaling});
+  });
+  recorder_.make_lists(lists);
 }
 
 void PartSteps::record_linearize(CommandList& list) {
@@ -133,19 +119,22 @@ PointReport PartSteps::linearize() {
   return report;
 }
 
+void PartSteps::record_scale(CommandList& list, const StepRequest& request) {
+  if (request.jacobi_scaling) {
+    const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
+    v_.record_by_blocks(list, kernel::jacobi_scale{{.scale = v_.scale}, {.added = added}});
+    return;
+  }
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list, kernel::fill{{.result = v_.scale}, {.count = n, .value = Scalar::one}});
+}
+
 void PartSteps::scale(const StepRequest& request) {
   const std::pair<Scalar, double> scalars[] = {{Scalar::scales_later, scales_later(request)}};
   v_.ops->write(scalars);
   if (std::exchange(is_scaled_, true)) return;
-  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  recorder_.submit(recorder_.make_list("part_scale", [&](CommandList& list) {
-    if (request.jacobi_scaling) {
-      const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
-      v_.record_by_blocks(list, kernel::jacobi_scale{{.scale = v_.scale}, {.added = added}});
-    } else {
-      v_.ops->record(list, kernel::fill{{.result = v_.scale}, {.count = n, .value = Scalar::one}});
-    }
-  }));
+  recorder_.submit(
+      recorder_.make_list("part_scale", [&](CommandList& list) { record_scale(list, request); }));
 }
 
 void PartSteps::record_trial(CommandList& list) {

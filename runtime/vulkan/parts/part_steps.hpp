@@ -40,11 +40,11 @@ class PartSteps final : public DampedSteps, public StepLengths, public LastStep,
 
  private:
   bool bounded() const { return !problem_.model().lower.empty(); }
-  void need(Needs& needs);
   void make_lists();
   void record_linearize(CommandList& list);
   void record_trial(CommandList& list);
   void record_mask(CommandList& list);
+  void record_scale(CommandList& list, const StepRequest& request);
   void scale(const StepRequest& request);
   /// The step and its ghosts are those of the owners.
   void share_step();

@@ -10,8 +10,9 @@ std::uint32_t ConditionalSection::count_workgroups(Context& context, CommandList
   std::vector<std::uint32_t> words;
   list.open_conditional(nullptr);
   section(list);
-  for (const Groups& groups : list.close_conditional())
-    words.insert(words.end(), {groups.x, groups.y, groups.z});
+  const std::vector<Groups> dispatches = list.close_conditional();
+  if (list.declared() != nullptr) return 0;
+  for (const Groups& groups : dispatches) words.insert(words.end(), {groups.x, groups.y, groups.z});
   all_ = make_buffer(context, words, "conditional_workgroups");
   open_ = context.device->buffer(all_.size(), MemoryKind::Device, "open_conditional");
   return static_cast<std::uint32_t>(words.size());

@@ -130,10 +130,11 @@ LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request) {
   return load(context, request);
 }
 
-const LoadedKernel& declare_kernel(Context& context, TermKernel& kernel,
+const LoadedKernel& serving_kernel(Context& context, const CommandList& list, TermKernel& kernel,
                                    const SharedNumbers& numbers,
                                    const std::function<codegen::KernelRequest()>& request) {
-  if (context.code == Code::make && !kernel.coded && !numbers.empty()) {
+  const bool declares = list.declared() != nullptr;
+  if (declares && context.code == Code::make && !kernel.coded && !numbers.empty()) {
     codegen::KernelRequest made = request();
     put_in(made.program, numbers);
     for (codegen::GatherRole& role : made.roles) {
@@ -142,15 +143,15 @@ const LoadedKernel& declare_kernel(Context& context, TermKernel& kernel,
     kernel.coded = load_kernel(context, std::move(made));
   }
   if (context.code != Code::general && kernel.coded) return kernel.coded;
-  if (!kernel.general) kernel.general = load_kernel(context, request());
-  return kernel.general;
-}
-
-const LoadedKernel& serving_kernel(const Context& context, const TermKernel& kernel) {
-  if (context.code != Code::general && kernel.coded) return kernel.coded;
+  if (!kernel.general && declares) kernel.general = load_kernel(context, request());
   if (!kernel.general)
     throw Error(ErrorCode::Internal, "a kernel of residuals is recorded, but was not declared");
   return kernel.general;
+}
+
+const Buffer& no_buffer() {
+  static const Buffer none;
+  return none;
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -76,13 +76,14 @@ using SharedNumbers = std::vector<std::optional<double>>;
 struct TermKernel {
   LoadedKernel general, coded;
 };
-/// The one that is to serve, begun where it is not there.
-const LoadedKernel& declare_kernel(Context& context, TermKernel& kernel,
-                                   const SharedNumbers& numbers,
-                                   const std::function<codegen::KernelRequest()>& request);
-/// The one that serves.
+/// The one that serves, for a dispatch of the list; a list that declares begins it where it is not
+/// there.
 ///
 /// Throws Error{Internal} if it was not declared.
-const LoadedKernel& serving_kernel(const Context& context, const TermKernel& kernel);
+const LoadedKernel& serving_kernel(Context& context, const CommandList& list, TermKernel& kernel,
+                                   const SharedNumbers& numbers,
+                                   const std::function<codegen::KernelRequest()>& request);
+/// A null buffer, where a list that declares asks for one that is made when it is first recorded.
+const Buffer& no_buffer();
 
 }  // namespace topograd::runtime::vulkan

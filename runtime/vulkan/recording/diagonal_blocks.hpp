@@ -16,17 +16,6 @@ struct DiagonalBlocks {
   std::uint32_t inverse_first = 0;  ///< number of `inverse` where these begin
 };
 
-/// Declares the kernels of record_by_blocks().
-template <class Kernel>
-void need_by_blocks(Needs& needs, VectorOps& vectors, std::span<const DiagonalBlocks> all,
-                    VectorVariant variant = {}) {
-  for (const DiagonalBlocks& blocks : all) {
-    variant.width = blocks.width;
-    vectors.need<Kernel>(needs, variant);
-    variant.decides = Kernel::kOp != codegen::VectorOp::cg_update;
-  }
-}
-
 /// Records a dispatch for each width, with its part of the blocks; returns the workgroups.
 /// cg_update: the first dispatch decides.
 template <class Kernel>

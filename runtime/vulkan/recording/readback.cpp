@@ -24,6 +24,7 @@ void widen(const std::byte* bytes, std::span<double> values) {
 }  // namespace
 
 void Readback::record(Context& context, CommandList& list, const Buffer& source, bool own) {
+  if (list.declared() != nullptr) return;
   const bool readable = source.mapped() != nullptr && source.cached();
   if (!own && (readable || source.size() > kLargestCopy)) return;
   if (!host_ || host_.size() < source.size()) {

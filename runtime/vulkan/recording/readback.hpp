@@ -18,7 +18,7 @@ class Readback {
 
   /// Records the copy behind a barrier after what writes `source`, if there is to be one. `own`:
   /// also where the host could read `source`, so that it may be written again before the results
-  /// are read.
+  /// are read. A list that declares makes no memory for it.
   void record(Context& context, CommandList& list, const Buffer& source, bool own = false);
   /// Waits for `last`, the submission that wrote `source`, and reads numbers of `bytes` each.
   void read(Context& context, const Submission& last, const Buffer& source, bool wide,

@@ -19,20 +19,24 @@ constexpr double kPause = 0.02;
 
 }  // namespace
 
-void Recorder::make(const Declare& declare) {
-  const TimedPass timed(TimedWork::host, "make_kernels");
-  Needs needs;
-  declare(needs);
-  if (const RecordingWatch* const watch = recording_watch()) watch->declared(needs.jobs());
-  for (const auto& job : needs.jobs()) job->run();
+std::vector<std::shared_ptr<KernelJob>> Recorder::declare(const Record& record) {
+  DeclaredKernels kernels;
+  CommandList list(kernels);
+  record(list);
+  return kernels.jobs();
 }
 
-bool Recorder::advance(Preparation& preparation, const Declare& declare, const Record& rehearse) {
+void Recorder::make(const Record& record) {
+  const TimedPass timed(TimedWork::host, "make_kernels");
+  const auto jobs = declare(record);
+  if (const RecordingWatch* const watch = recording_watch()) watch->declared(jobs);
+  for (const auto& job : jobs) job->run();
+}
+
+bool Recorder::advance(Preparation& preparation, const Record& record) {
   using Stage = Preparation::Stage;
   if (preparation.stage == Stage::none) {
-    Needs needs;
-    declare(needs);
-    preparation.jobs = needs.jobs();
+    preparation.jobs = declare(record);
     preparation.stage = Stage::compiling;
   }
   if (preparation.stage == Stage::compiling) {
@@ -42,8 +46,8 @@ bool Recorder::advance(Preparation& preparation, const Declare& declare, const R
     preparation.stage = Stage::done;
     if (context_.device->info().software()) {
       // It compiles when a kernel first runs: let it, where nobody waits.
-      make(declare);
-      submit(make_list("rehearsal", rehearse));
+      make(record);
+      submit(make_list("rehearsal", record));
       preparation.rehearsal = last_;
       preparation.stage = Stage::rehearsing;
     }
@@ -63,6 +67,13 @@ Recorded Recorder::make_list(std::string_view name, const Record& record) {
   return recorded;
 }
 
+void Recorder::make_lists(const std::vector<List>& lists) {
+  make([&](CommandList& list) {
+    for (const List& one : lists) one.record(list);
+  });
+  for (const List& one : lists) one.to = make_list(one.name, one.record);
+}
+
 void Recorder::submit(const Recorded& recorded) {
   const Recorded* const one = &recorded;
   submit(std::span(&one, 1));
@@ -77,11 +88,10 @@ void Recorder::submit(std::span<const Recorded* const> recorded) {
   last_ = context_.device->submit(lists);
 }
 
-const Recorded& Recorder::evaluation(const std::string& name, const Declare& declare,
-                                     const Record& record) {
+const Recorded& Recorder::evaluation(const std::string& name, const Record& record) {
   const auto found = evaluations_->find(name);
   if (found != evaluations_->end()) return found->second;
-  make(declare);
+  make(record);
   return evaluations_->emplace(name, make_list(name, record)).first->second;
 }
 

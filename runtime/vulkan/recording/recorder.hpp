@@ -6,7 +6,6 @@
 #include "../../engine/abilities.hpp"
 #include "context.hpp"
 #include "derived.hpp"
-#include "needs.hpp"
 #include "recorded.hpp"
 
 #include <chrono>
@@ -41,25 +40,32 @@ class Recorder {
   Source columns{structure};  ///< buffers of the columns of terms
   Source kernels{columns};    ///< which kernels of terms serve
 
-  /// Makes kernels: all of them begin before this thread takes those that no other has begun.
-  static void make(const Declare& declare);
-  /// Goes on making kernels as far as it can without waiting; true once they are there.
-  ///
-  ///   rehearse  records all of them once, for a device that compiles a kernel where it first runs
-  bool advance(Preparation& preparation, const Declare& declare, const Record& rehearse);
+  /// The kernels that `record` uses, begun: it records to a list that declares.
+  static std::vector<std::shared_ptr<KernelJob>> declare(const Record& record);
+  /// Makes the kernels that `record` uses: all of them begin before this thread takes those that no
+  /// other has begun.
+  static void make(const Record& record);
+  /// Goes on making kernels as far as it can without waiting; true once they are there. A device
+  /// that compiles a kernel where it first runs runs what `record` records, once.
+  bool advance(Preparation& preparation, const Record& record);
 
-  /// Records kernels that were declared, and counts those of residuals.
+  /// Records a list whose kernels were declared, and counts those of residuals.
   Recorded make_list(std::string_view name, const Record& record);
+  struct List {
+    Recorded& to;
+    std::string_view name;
+    Record record;
+  };
+  /// Makes the kernels of all lists, then records each of them.
+  void make_lists(const std::vector<List>& lists);
   /// One submission of all of them; last() is its end.
   void submit(std::span<const Recorded* const> recorded);
   void submit(const Recorded& recorded);
   const Submission& last() const { return last_; }
 
   /// The list of that name: recorded once for the kernels that serve, which are made before.
-  const Recorded& evaluation(const std::string& name, const Declare& declare, const Record& record);
-  void evaluate(const std::string& name, const Declare& declare, const Record& record) {
-    submit(evaluation(name, declare, record));
-  }
+  const Recorded& evaluation(const std::string& name, const Record& record);
+  void evaluate(const std::string& name, const Record& record) { submit(evaluation(name, record)); }
   bool has_evaluations() const { return !evaluations_->empty(); }
   bool has_evaluation(const std::string& name) const { return evaluations_->contains(name); }
 

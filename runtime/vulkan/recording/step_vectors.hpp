@@ -44,11 +44,6 @@ struct StepVectors {
   std::uint32_t block_groups() const;
   /// The blocks, in pieces that fit a range; as long as the buffers live.
   std::vector<DiagonalBlocks> diagonal_blocks() const;
-  /// Kernels of record_by_blocks().
-  template <class Kernel>
-  void need_by_blocks(Needs& needs, const VectorVariant& variant = {}) const {
-    vulkan::need_by_blocks<Kernel>(needs, *ops, diagonal_blocks(), variant);
-  }
   /// Records a kernel over all blocks; returns the workgroups.
   template <class Kernel>
   std::uint32_t record_by_blocks(CommandList& list, const Kernel& kernel,

@@ -51,18 +51,14 @@ Buffer make_partials(const Context& context, std::uint64_t count) {
                                 "partials");
 }
 
-const LoadedKernel& VectorOps::declare(Op op, const Variant& variant) {
-  LoadedKernel& kernel = kernels_[key(op, variant)];
-  if (!kernel) {
-    kernel = load_kernel(context_,
-                         codegen::VectorKernelRequest{.op = op,
-                                                      .width = variant.width,
-                                                      .predicated = variant.predicated,
-                                                      .unpreconditioned = variant.unpreconditioned,
-                                                      .decides = variant.decides,
-                                                      .step_time = variant.step_time});
-  }
-  return kernel;
+LoadedKernel VectorOps::load(Op op, const Variant& variant) {
+  return load_kernel(context_,
+                     codegen::VectorKernelRequest{.op = op,
+                                                  .width = variant.width,
+                                                  .predicated = variant.predicated,
+                                                  .unpreconditioned = variant.unpreconditioned,
+                                                  .decides = variant.decides,
+                                                  .step_time = variant.step_time});
 }
 
 std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant,
@@ -73,7 +69,13 @@ std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant
                                : row.groups == GroupCount::one ? 1
                                : row.groups == GroupCount::few ? context_.update_grid(count)
                                                                : workgroups(count);
-  const auto kernel = kernels_.find(key(op, variant));
+  auto kernel = kernels_.find(key(op, variant));
+  if (DeclaredKernels* const declared = list.declared()) {
+    if (kernel == kernels_.end())
+      kernel = kernels_.emplace(key(op, variant), load(op, variant)).first;
+    declared->add(kernel->second);
+    return groups;
+  }
   if (kernel == kernels_.end()) {
     throw Error(ErrorCode::Internal, "vector kernel \"" + std::string(row.name) + "\" of width " +
                                          std::to_string(variant.width) +

@@ -4,7 +4,6 @@
 #include "../../../codegen/vector/kernels.hpp"
 #include "context.hpp"
 #include "kernels.hpp"
-#include "needs.hpp"
 #include "readback.hpp"
 
 #include <array>
@@ -50,13 +49,10 @@ class VectorOps {
   /// Values of the last read().
   const std::array<double, codegen::kScalarCount>& last_read() const { return values_; }
 
-  /// Declares the kernels of these rows in one variant.
-  template <class... Kernels>
-  void need(Needs& needs, const Variant& variant = {}) {
-    (needs.add(declare(Kernels::kOp, variant)), ...);
-  }
   /// Records one kernel over push.count elements or blocks. Returns its workgroups (one partial
   /// each).
+  ///
+  /// Throws Error{Internal} if it was not declared.
   template <class Kernel>
   std::uint32_t record(CommandList& list, Kernel kernel, const Variant& variant = {}) {
     std::uint32_t count = 0;
@@ -80,7 +76,7 @@ class VectorOps {
  private:
   std::uint32_t record(CommandList& list, Op op, const Variant& variant, std::uint32_t count,
                        std::span<const kernel::Part> parts, std::span<const std::uint32_t> push);
-  const LoadedKernel& declare(Op op, const Variant& variant);
+  LoadedKernel load(Op op, const Variant& variant);
 
   Context& context_;
   bool masked_;

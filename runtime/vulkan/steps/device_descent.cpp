@@ -31,9 +31,7 @@ constexpr Scalar kKeptLength = user(3);  ///< length of the trial that was kept 
 
 bool DeviceDescent::prepare() {
   if (pairs_ == 0) make_buffers(1);
-  return recorder_.advance(
-      preparation_, [this](Needs& needs) { need(needs); },
-      [this](CommandList& list) { record_all(list); });
+  return recorder_.advance(preparation_, [this](CommandList& list) { record_all(list); });
 }
 
 DescentReport DeviceDescent::begin_descent(std::size_t pairs) {
@@ -124,30 +122,26 @@ void DeviceDescent::make_buffers(std::size_t pairs) {
 void DeviceDescent::make_lists() {
   sums_.use(Pass::cost_gradient);
   points_.prepare();
-  Recorder::make([this](Needs& needs) { need(needs); });
-  lists_.begin = recorder_.make_list("descent_begin", [&](CommandList& list) {
+  const auto begin = [this](CommandList& list) {
     list.copy(v_.x, 0, v_.trial, 0, bytes());
     list.barrier();
     record_trial_gradient(list, problem_.model().scalars, v_, sums_);
-  });
-  lists_.direction =
-      recorder_.make_list("history_direction", [&](CommandList& list) { record_direction(list); });
-  lists_.look = recorder_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
-  lists_.keep_gradient = recorder_.make_list("keep_gradient", [&](CommandList& list) {
+  };
+  const auto keep_gradient = [this](CommandList& list) {
     list.barrier();
     list.copy(v_.result, 0, v_.gradient, 0, bytes());
-  });
-  for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
-    lists_.keep_pair.push_back(
-        recorder_.make_list("keep_pair", [&](CommandList& list) { record_pair(list, pair); }));
-  }
-}
-
-void DeviceDescent::need(Needs& needs) {
-  v_.ops
-      ->need<kernel::combine, kernel::combine_history, kernel::history_dots, kernel::sum_partials>(
-          needs);
-  need_trial_gradient(needs, v_, sums_);
+  };
+  std::vector<Recorder::List> lists = {
+      {lists_.begin, "descent_begin", begin},
+      {lists_.direction, "history_direction",
+       [this](CommandList& list) { record_direction(list); }},
+      {lists_.look, "descent_look", [this](CommandList& list) { record_look(list); }},
+      {lists_.keep_gradient, "keep_gradient", keep_gradient}};
+  lists_.keep_pair.resize(pairs_);
+  for (std::uint32_t pair = 0; pair < pairs_; ++pair)
+    lists.push_back({lists_.keep_pair[pair], "keep_pair",
+                     [this, pair](CommandList& list) { record_pair(list, pair); }});
+  recorder_.make_lists(lists);
 }
 
 void DeviceDescent::record_all(CommandList& list) {

@@ -45,7 +45,6 @@ class DeviceDescent final : public DescentSteps, Part {
 
   void make_buffers(std::size_t pairs);
   void make_lists();
-  void need(Needs& needs);
   void record_all(CommandList& list);
   /// v.step = the combination of v.gradient and history.
   void record_direction(CommandList& list);

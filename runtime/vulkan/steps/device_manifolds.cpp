@@ -61,24 +61,19 @@ void DeviceManifolds::add(const ManifoldBlocks& manifold_blocks, std::size_t fir
   pieces_.push_back(std::move(piece));
 }
 
-LoadedKernel DeviceManifolds::load(const char* name, const ir::Program& program) {
-  codegen::KernelRequest request;
-  request.name = name;
-  request.program = program;
-  request.layout = codegen::general_layout(program.leaves);
-  return load_kernel(context_, std::move(request));
-}
-
-void DeviceManifolds::need(Needs& needs) {
-  for (Piece& piece : pieces_) {
-    if (!piece.basis_kernel)
-      piece.basis_kernel = load("manifold_basis", piece.manifold_blocks->basis);
-    if (!piece.plus_kernel) piece.plus_kernel = load("manifold_plus", piece.manifold_blocks->plus);
-    needs.add(piece.basis_kernel);
-    needs.add(piece.plus_kernel);
-    vectors_.need<kernel::contract, kernel::expand, kernel::contract_packed, kernel::scatter_rows>(
-        needs, {.width = piece.manifold_blocks->width});
+const LoadedKernel& DeviceManifolds::kernel_of(const CommandList& list, LoadedKernel& kernel,
+                                               const char* name, const ir::Program& program) {
+  if (!kernel && list.declared() != nullptr) {
+    codegen::KernelRequest request;
+    request.name = name;
+    request.program = program;
+    request.layout = codegen::general_layout(program.leaves);
+    kernel = load_kernel(context_, std::move(request));
   }
+  if (!kernel)
+    throw Error(ErrorCode::Internal,
+                "kernel \"" + std::string(name) + "\" is recorded, but was not declared");
+  return kernel;
 }
 
 void DeviceManifolds::run(CommandList& list, const Piece& piece, const LoadedKernel& kernel,
@@ -93,7 +88,11 @@ void DeviceManifolds::run(CommandList& list, const Piece& piece, const LoadedKer
 }
 
 void DeviceManifolds::record_bases(CommandList& list, const Buffer& x) {
-  for (const Piece& piece : pieces_) run(list, piece, piece.basis_kernel, x, x, piece.basis);
+  for (Piece& piece : pieces_) {
+    const LoadedKernel& kernel =
+        kernel_of(list, piece.basis_kernel, "manifold_basis", piece.manifold_blocks->basis);
+    run(list, piece, kernel, x, x, piece.basis);
+  }
 }
 
 void DeviceManifolds::record_contract(CommandList& list, const Buffer& v) {
@@ -179,14 +178,6 @@ DeviceManifolds::MatrixVectors DeviceManifolds::vectors_of(
   return {.rows = groups_of(rows), .columns = groups_of(columns)};
 }
 
-void DeviceManifolds::need_contract_matrix(Needs& needs, const MatrixVectors& vectors) const {
-  for (const auto* side : {&vectors.rows, &vectors.columns}) {
-    for (const MatrixVectors::Group& group : *side)
-      vectors_.need<kernel::contract_matrix>(
-          needs, {.width = pieces_[group.piece].manifold_blocks->width});
-  }
-}
-
 void DeviceManifolds::record_contract_matrix(CommandList& list, const MatrixVectors& vectors,
                                              const Buffer& matrix) const {
   for (const auto* side : {&vectors.rows, &vectors.columns}) {
@@ -206,7 +197,11 @@ void DeviceManifolds::record_contract_matrix(CommandList& list, const MatrixVect
 
 void DeviceManifolds::record_plus(CommandList& list, const Buffer& x, const Buffer& delta,
                                   const Buffer& out, Scalar a, Scalar b) {
-  for (const Piece& piece : pieces_) run(list, piece, piece.plus_kernel, x, delta, piece.moved);
+  for (Piece& piece : pieces_) {
+    const LoadedKernel& kernel =
+        kernel_of(list, piece.plus_kernel, "manifold_plus", piece.manifold_blocks->plus);
+    run(list, piece, kernel, x, delta, piece.moved);
+  }
   list.barrier();
   for (const Piece& piece : pieces_) {
     vectors_.record(

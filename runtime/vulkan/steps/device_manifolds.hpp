@@ -39,8 +39,6 @@ class DeviceManifolds {
   DeviceManifolds(Context& context, VectorOps& vectors, const Manifolds& manifolds,
                   const PackedStart& packed_start, std::uint64_t packed_size);
 
-  /// Kernels of all that it records.
-  void need(Needs& needs);
   /// Bases at x: what the functions below read.
   void record_bases(CommandList& list, const Buffer& x);
   /// v ← Pᵀ v on the blocks.
@@ -51,7 +49,6 @@ class DeviceManifolds {
   void record_contract_packed(CommandList& list, const Buffer& packed);
   /// Lists the vectors of a matrix by blocks of x.
   MatrixVectors vectors_of(const BlockRows& matrix, std::span<const ParameterArray> arrays) const;
-  void need_contract_matrix(Needs& needs, const MatrixVectors& vectors) const;
   /// H ← Pᵀ H P in the blocks off the diagonal, with a barrier between.
   void record_contract_matrix(CommandList& list, const MatrixVectors& vectors,
                               const Buffer& matrix) const;
@@ -83,7 +80,9 @@ class DeviceManifolds {
            const PackedStart& packed_start);
   std::vector<Basis> bases_of(const BlockNumbers& numbers) const;
   std::vector<MatrixVectors::Group> groups_of(const VectorLists& lists) const;
-  LoadedKernel load(const char* name, const ir::Program& program);
+  /// The kernel of a program of a piece, made where a list declares it.
+  const LoadedKernel& kernel_of(const CommandList& list, LoadedKernel& kernel, const char* name,
+                                const ir::Program& program);
   void run(CommandList& list, const Piece& piece, const LoadedKernel& kernel, const Buffer& x,
            const Buffer& delta, const Buffer& out);
 

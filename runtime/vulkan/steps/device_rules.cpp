@@ -27,17 +27,10 @@ void DeviceRules::make_vectors() {
 
 bool DeviceRules::prepare() {
   make_vectors();
-  return recorder_.advance(
-      state_->preparation, [this](Needs& needs) { need(needs); },
-      [this](CommandList& list) {
-        record_rule(list, FirstOrderRule::Kind::adam);
-        record_rule(list, FirstOrderRule::Kind::momentum);
-      });
-}
-
-void DeviceRules::need(Needs& needs) {
-  v_.ops->need<kernel::adam, kernel::momentum, kernel::sum_partials>(needs);
-  need_trial_gradient(needs, v_, sums_);
+  return recorder_.advance(state_->preparation, [this](CommandList& list) {
+    record_rule(list, FirstOrderRule::Kind::adam);
+    record_rule(list, FirstOrderRule::Kind::momentum);
+  });
 }
 
 void DeviceRules::make_lists() {
@@ -47,27 +40,28 @@ void DeviceRules::make_lists() {
   const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
   sums_.use(Pass::cost_gradient);
   using Kind = FirstOrderRule::Kind;
-  const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
-  Recorder::make([this](Needs& needs) { need(needs); });
-  state.begin = recorder_.make_list("first_order_begin", [&](CommandList& list) {
-    for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
+  const auto forget = [this, bytes](CommandList& list) {
+    for (const Buffer* vector : {&state_->mean, &state_->square}) list.fill(*vector, 0, bytes, 0);
+  };
+  const auto begin = [&](CommandList& list) {
+    forget(list);
     list.copy(v_.x, 0, state.best, 0, bytes);
     list.copy(v_.x, 0, v_.trial, 0, bytes);
     list.barrier();
     record_trial_gradient(list, problem_.model().scalars, v_, sums_);
-  });
-  state.adam = recorder_.make_list("adam", [&](CommandList& list) { step(list, Kind::adam); });
-  state.momentum =
-      recorder_.make_list("momentum", [&](CommandList& list) { step(list, Kind::momentum); });
-  state.keep =
-      recorder_.make_list("first_order_keep", [&](CommandList& list) { record_kept(list); });
-  state.keep_best = recorder_.make_list("first_order_best", [&](CommandList& list) {
+  };
+  const auto keep_best = [&](CommandList& list) {
     record_kept(list);
     list.copy(v_.trial, 0, state.best, 0, bytes);
-  });
-  state.forget = recorder_.make_list("first_order_forget", [&](CommandList& list) {
-    for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
-  });
+  };
+  recorder_.make_lists(
+      {{state.begin, "first_order_begin", begin},
+       {state.adam, "adam", [this](CommandList& list) { record_rule(list, Kind::adam); }},
+       {state.momentum, "momentum",
+        [this](CommandList& list) { record_rule(list, Kind::momentum); }},
+       {state.keep, "first_order_keep", [this](CommandList& list) { record_kept(list); }},
+       {state.keep_best, "first_order_best", keep_best},
+       {state.forget, "first_order_forget", forget}});
   for (std::size_t k = 0; k < state.stage.size(); ++k) {
     state.staged.points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_best");
     state.stage[k] = recorder_.make_list("first_order_stage", [&](CommandList& list) {

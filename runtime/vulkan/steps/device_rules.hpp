@@ -50,7 +50,6 @@ class DeviceRules final : public FirstOrderSteps, Part {
   /// Submits the commands that wait.
   void flush();
   void record_kept(CommandList& list);
-  void need(Needs& needs);
   void record_rule(CommandList& list, FirstOrderRule::Kind kind);
   FirstOrderReport report();
 

@@ -51,19 +51,6 @@ void PointMoves::write_bounds() {
   write_numbers(context_, upper_, problem_.model().upper);
 }
 
-void PointMoves::need(Needs& needs) {
-  v_.need_by_blocks<kernel::scaled_norms>(needs);
-  v_.ops->need<kernel::sum_partials, kernel::max_partials>(needs);
-  if (bounded()) {
-    v_.ops->need<kernel::bounded_norms, kernel::bounded_trial>(needs);
-  } else {
-    v_.ops->need<kernel::point_norms, kernel::trial_point, kernel::combine>(needs);
-  }
-  if (!on_manifolds()) return;
-  v_.ops->need<kernel::mask, kernel::copy, kernel::combine, kernel::dot>(needs);
-  manifolds_->need(needs);
-}
-
 void PointMoves::record_norms(CommandList& list) {
   if (on_manifolds()) {
     record_gradient_moves(list);
@@ -243,11 +230,6 @@ void PointMoves::record_move_on_manifolds(CommandList& list, Scalar length) {
 DeviceManifolds::MatrixVectors PointMoves::matrix_vectors(const BlockRows& matrix) const {
   if (!on_manifolds()) return {};
   return manifolds_->vectors_of(matrix, problem_.model().arrays);
-}
-
-void PointMoves::need_matrix_contracted(Needs& needs,
-                                        const DeviceManifolds::MatrixVectors& vectors) const {
-  if (on_manifolds()) manifolds_->need_contract_matrix(needs, vectors);
 }
 
 void PointMoves::record_matrix_contracted(CommandList& list,

@@ -25,8 +25,6 @@ class PointMoves : Part {
   /// True if some scalars that are not constant take no part in steps.
   bool shaped() const { return bounded() || on_manifolds(); }
 
-  /// Kernels of all that it records.
-  void need(Needs& needs);
   /// Norms of x and of the gradient.
   void record_norms(CommandList& list);
   void record_scaled_norms(CommandList& list);
@@ -38,7 +36,6 @@ class PointMoves : Part {
   void record_contracted(CommandList& list, const Buffer& vector);
   /// Vectors of a matrix that record_matrix_contracted() changes; there are none without manifolds.
   DeviceManifolds::MatrixVectors matrix_vectors(const BlockRows& matrix) const;
-  void need_matrix_contracted(Needs& needs, const DeviceManifolds::MatrixVectors& vectors) const;
   /// The blocks of a matrix off its diagonal come to tangent coordinates. Begins with a barrier of
   /// its own, ends with one to come.
   void record_matrix_contracted(CommandList& list, const DeviceManifolds::MatrixVectors& vectors,

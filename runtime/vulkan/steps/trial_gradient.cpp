@@ -8,11 +8,6 @@ using codegen::Scalar;
 
 }  // namespace
 
-void need_trial_gradient(Needs& needs, const StepVectors& v, TermSums& sums) {
-  sums.need_values(needs, Pass::cost_gradient);
-  v.ops->need<kernel::point_norms, kernel::sum_partials, kernel::max_partials>(needs);
-}
-
 void record_trial_gradient(CommandList& list, std::uint64_t scalars, const StepVectors& v,
                            TermSums& sums) {
   sums.record_values(list, Pass::cost_gradient, v.trial, v.result, Scalar::trial_cost);

@@ -7,8 +7,6 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Kernels of record_trial_gradient().
-void need_trial_gradient(Needs& needs, const StepVectors& v, TermSums& sums);
 /// Cost and gradient at v.trial, the latter to v.result, for the host to read with its norms.
 void record_trial_gradient(CommandList& list, std::uint64_t scalars, const StepVectors& v,
                            TermSums& sums);

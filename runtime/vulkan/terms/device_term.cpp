@@ -123,35 +123,31 @@ bool DeviceTerm::terms_fit() const {
          batch_.size() * slots() * context_.element_bytes() <= context_.max_range();
 }
 
-void DeviceTerm::need_store(Needs& needs, Pass pass, bool predicated) {
+const LoadedKernel& DeviceTerm::store_kernel(const CommandList& list, Pass pass,
+                                             const Operands& operands) {
   // The data columns of stored_jtjp are others.
-  const bool own_data = pass != Pass::stored_jtjp;
-  needs.add(declare_kernel(context_, serving().store[{pass, predicated}],
-                           own_data ? numbers_.found() : SharedNumbers{}, [&] {
-                             codegen::KernelRequest made = store_request(shape(), pass);
-                             made.predicated = predicated;
-                             return made;
-                           }));
+  const bool own_data = pass != Pass::stored_jtjp, predicated = operands.scalars != nullptr;
+  return serving_kernel(context_, list, serving().store[{pass, predicated}],
+                        own_data ? numbers_.found() : SharedNumbers{}, [&] {
+                          codegen::KernelRequest made = store_request(shape(), pass);
+                          made.predicated = predicated;
+                          return made;
+                        });
 }
 
-void DeviceTerm::need_scatter(Needs& needs, Pass pass, bool predicated) {
-  needs.add(declare_kernel(context_, serving().scatter[{pass, predicated}], numbers_.found(), [&] {
-    codegen::KernelRequest made =
-        scatter_request(shape(), pass, context_.accumulation.accumulation);
-    made.predicated = predicated;
-    return made;
-  }));
+const LoadedKernel& DeviceTerm::scatter_kernel(const CommandList& list, Pass pass,
+                                               const Operands& operands) {
+  const bool predicated = operands.scalars != nullptr;
+  return serving_kernel(context_, list, serving().scatter[{pass, predicated}], numbers_.found(),
+                        [&] {
+                          codegen::KernelRequest made =
+                              scatter_request(shape(), pass, context_.accumulation.accumulation);
+                          made.predicated = predicated;
+                          return made;
+                        });
 }
 
-void DeviceTerm::need_cost(Needs& needs) {
-  needs.add(declare_kernel(context_, cost_kernel_, numbers_.found(), [&] {
-    codegen::KernelRequest made = cost_request(general_.view.shape);
-    made.wide_sums = context_.scalar_precision() == Precision::f64;
-    return made;
-  }));
-}
-
-void DeviceTerm::run(CommandList& list, const TermKernel& kernel, const Operands& operands,
+void DeviceTerm::run(CommandList& list, const LoadedKernel& kernel, const Operands& operands,
                      ValueSinks* sinks, const BindOut& bind_out) {
   BindingTable bindings = bind_operands(operands);
   const std::uint64_t row_bytes = std::uint64_t{context_.element_bytes()} * outputs();
@@ -168,8 +164,7 @@ void DeviceTerm::run(CommandList& list, const TermKernel& kernel, const Operands
       if (sinks->rows != nullptr) bindings.set(BufferRole::rows, *sinks->rows, first, size);
     }
     const std::uint64_t before = list.dispatches();
-    const std::uint32_t next =
-        dispatch_all(context_, list, serving_kernel(context_, kernel), bindings, push, chunk.count);
+    const std::uint32_t next = dispatch_all(context_, list, kernel, bindings, push, chunk.count);
     if (sinks != nullptr) sinks->next = next;
     context_.term_dispatches += list.dispatches() - before;
   }
@@ -178,7 +173,7 @@ void DeviceTerm::run(CommandList& list, const TermKernel& kernel, const Operands
 void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
                               const Buffer& out, ValueSinks* sinks) {
   const std::uint64_t bytes = std::uint64_t{context_.element_bytes()} * pass_width(shape(), pass);
-  run(list, serving().store[{pass, operands.scalars != nullptr}], operands, sinks,
+  run(list, store_kernel(list, pass, operands), operands, sinks,
       [&](BindingTable& bindings, const TermColumns::Chunk& chunk) {
         bindings.set(BufferRole::results, out, chunk.first * bytes, chunk.count * bytes);
       });
@@ -186,7 +181,7 @@ void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& oper
 
 void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& operands,
                                 const Buffer& out, ValueSinks* sinks) {
-  run(list, serving().scatter[{pass, operands.scalars != nullptr}], operands, sinks,
+  run(list, scatter_kernel(list, pass, operands), operands, sinks,
       [&](BindingTable& bindings, const TermColumns::Chunk&) {
         bindings.set(BufferRole::results, out);
       });
@@ -194,7 +189,11 @@ void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& op
 
 std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operands,
                                       const Buffer& partials, std::uint32_t first) {
-  const LoadedKernel& kernel = serving_kernel(context_, cost_kernel_);
+  const LoadedKernel& kernel = serving_kernel(context_, list, cost_kernel_, numbers_.found(), [&] {
+    codegen::KernelRequest made = cost_request(general_.view.shape);
+    made.wide_sums = context_.scalar_precision() == Precision::f64;
+    return made;
+  });
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::results, partials);
   std::uint32_t next = first;
@@ -210,8 +209,7 @@ std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operand
 
 void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, std::uint32_t first,
                                  std::uint32_t count, const Buffer& out) {
-  const LoadedKernel& kernel =
-      serving_kernel(context_, serving().store[{Pass::hessian, operands.scalars != nullptr}]);
+  const LoadedKernel& kernel = store_kernel(list, Pass::hessian, operands);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::results, out);
   for (const TermColumns::Chunk& chunk : columns_.chunks()) {
@@ -227,8 +225,7 @@ void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, st
 
 void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
                                     const Operands& operands, const Buffer& out) {
-  const LoadedKernel& kernel =
-      serving_kernel(context_, serving().store[{Pass::stored_jtjp, operands.scalars != nullptr}]);
+  const LoadedKernel& kernel = store_kernel(list, Pass::stored_jtjp, operands);
   BindingTable bindings = bind_operands(operands);
   const std::uint64_t bytes = context_.element_bytes();
   const std::uint64_t entries = pass_width(shape(), Pass::stored_jacobian);

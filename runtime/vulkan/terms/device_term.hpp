@@ -41,10 +41,6 @@ class DeviceTerm {
   /// True if the terms of an accumulating pass can be stored in one range.
   bool terms_fit() const;
 
-  // Kernels of the functions below. Predicated: operands have scalars.
-  void need_store(Needs& needs, Pass pass, bool predicated = false);
-  void need_scatter(Needs& needs, Pass pass, bool predicated = false);
-  void need_cost(Needs& needs);
   /// residual, jacobian, jvp, or the slots' terms of an accumulating pass, in the order of
   /// TermColumns. Rows of a pass with values, which needs `sinks`, lie in these as those of
   /// residual in `out`.
@@ -102,9 +98,12 @@ class DeviceTerm {
 
   const Variant& serving() const { return masked_ ? without_fixed_ : general_; }
   Variant& serving() { return masked_ ? without_fixed_ : general_; }
+  /// Predicated where operands have scalars.
+  const LoadedKernel& store_kernel(const CommandList& list, Pass pass, const Operands& operands);
+  const LoadedKernel& scatter_kernel(const CommandList& list, Pass pass, const Operands& operands);
   /// Records a kernel over all chunks.
-  void run(CommandList& list, const TermKernel& kernel, const Operands& operands, ValueSinks* sinks,
-           const BindOut& bind_out);
+  void run(CommandList& list, const LoadedKernel& kernel, const Operands& operands,
+           ValueSinks* sinks, const BindOut& bind_out);
 
   Context& context_;
   const Model& model_;

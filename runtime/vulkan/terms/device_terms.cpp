@@ -38,13 +38,6 @@ void DeviceTerms::write_uniforms() {
   write_numbers(context_, uniforms_, problem_.model().uniforms);
 }
 
-void DeviceTerms::need_cost(Needs& needs) const {
-  for (const auto& term : all_) {
-    if (term) term->need_cost(needs);
-  }
-  v_.ops->need<kernel::sum_partials>(needs);
-}
-
 void DeviceTerms::record_cost(CommandList& list, const Buffer& x, codegen::Scalar result) {
   std::uint32_t partials = 0;
   Operands counted = operands(x);

@@ -39,8 +39,6 @@ class DeviceTerms {
   std::vector<std::vector<SlotGroup>> slot_groups() const;  ///< by term
   void write_uniforms();
 
-  /// Kernels of record_cost().
-  void need_cost(Needs& needs) const;
   /// The cost at x, with the instances that fail a guard.
   void record_cost(CommandList& list, const Buffer& x, codegen::Scalar result);
   bool have_guards() const { return static_cast<bool>(failures_); }

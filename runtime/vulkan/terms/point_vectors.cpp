@@ -21,12 +21,10 @@ void PointVectors::product(Pass pass, std::span<const double> p, std::span<doubl
 
 void PointVectors::sum(Pass pass, std::span<double> out) {
   sums_.use(pass);
-  recorder_.evaluate(
-      std::string(name(pass)), [&](Needs& needs) { sums_.need(needs, pass); },
-      [&](CommandList& list) {
-        sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
-        readback_->record(context_, list, v_.result);
-      });
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
+    sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
+    readback_->record(context_, list, v_.result);
+  });
   problem_.read(*readback_, recorder_.last(), v_.result, out);
 }
 

@@ -16,13 +16,11 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20;
 
 }  // namespace
 
-void TermHessians::need_projection(Needs& needs) {
-  if (!projection_) projection_ = load_kernel(context_, codegen::ProjectionRequest{});
-  needs.add(projection_);
-}
-
 void TermHessians::record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                                      const Buffer& blocks) {
+  if (!projection_ && list.declared() != nullptr)
+    projection_ = load_kernel(context_, codegen::ProjectionRequest{});
+  if (!projection_) throw Error(ErrorCode::Internal, "the projection of Hessians was not declared");
   BindingTable table;
   table.set(BufferRole::blocks, blocks);
   table.set(BufferRole::rotated, rotated_);
@@ -61,18 +59,17 @@ void TermHessians::read(std::size_t term, bool project, std::span<double> values
     rotated_ = make_numbers(context_, piece * size, "rotated");
     eigenvectors_ = make_numbers(context_, piece * n * n, "eigenvectors");
   }
-  Recorder::make([&](Needs& needs) {
-    at->need_store(needs, Pass::hessian);
-    if (project) need_projection(needs);
-  });
+  std::uint32_t first = 0, count = 0;
+  const auto record = [&](CommandList& list) {
+    at->record_hessians(list, terms_.operands(v_.x), first, count, blocks);
+    if (project) record_projection(list, n, count, blocks);
+  };
   std::vector<double> stored;
-  for (std::uint32_t first = 0, count = 0; first < instances; first += count) {
+  for (; first < instances; first += count) {
     count = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(piece, at->columns().chunk_end(first) - first));
-    recorder_.submit(recorder_.make_list("hessian", [&](CommandList& list) {
-      at->record_hessians(list, terms_.operands(v_.x), first, count, blocks);
-      if (project) record_projection(list, n, count, blocks);
-    }));
+    if (first == 0) Recorder::make(record);
+    recorder_.submit(recorder_.make_list("hessian", record));
     stored.resize(std::size_t{count} * size);
     read_numbers(context_, blocks, stored);
     for (std::uint32_t i = 0; i < count; ++i) {

@@ -15,13 +15,11 @@ class TermHessians : Part {
 
   /// As SecondDerivatives::hessian().
   void read(std::size_t term, bool project, std::span<double> values);
-  /// The kernel for `project`.
-  void need_projection(Needs& needs);
-
- private:
+  /// Takes the negative part from `count` blocks of `width` unknowns.
   void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                          const Buffer& blocks);
 
+ private:
   LoadedKernel projection_;
   Buffer rotated_, eigenvectors_;
 };

@@ -19,6 +19,10 @@ void each_row(const DeviceTerm& term, Visit visit) {
 
 }  // namespace
 
+const Buffer& TermRows::result(const CommandList& list, Pass pass, std::size_t term) {
+  return list.declared() != nullptr ? no_buffer() : result(pass, term);
+}
+
 const Buffer& TermRows::result(Pass pass, std::size_t term) {
   std::vector<Buffer>& results = (*results_)[pass];
   results.resize(terms_.size());
@@ -32,7 +36,7 @@ void TermRows::record_readbacks(CommandList& list, Pass pass, std::vector<Readba
   readbacks.resize(terms_.size());
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, pass)) readbacks[k].record(context_, list, result(pass, k), own);
+    if (terms_.takes_part(k, pass)) readbacks[k].record(context_, list, result(list, pass, k), own);
   }
 }
 
@@ -49,12 +53,10 @@ void TermRows::copy(Pass pass, const std::vector<Readback>& readbacks, const Sub
 
 void TermRows::read(Pass pass, const Operands& operands, std::span<double> out) {
   std::vector<Readback>& readbacks = (*readbacks_)[pass];
-  recorder_.evaluate(
-      std::string(name(pass)), [&](Needs& needs) { need(needs, pass); },
-      [&](CommandList& list) {
-        record(list, pass, operands);
-        record_readbacks(list, pass, readbacks, false);
-      });
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
+    record(list, pass, operands);
+    record_readbacks(list, pass, readbacks, false);
+  });
   copy(pass, readbacks, recorder_.last(), out);
 }
 
@@ -64,14 +66,11 @@ void TermRows::jacobian(std::size_t term, std::span<double> values) {
   std::vector<Readback>& readbacks = (*readbacks_)[Pass::jacobian];
   readbacks.resize(terms_.size());
   const Buffer& rows = result(Pass::jacobian, term);
-  recorder_.evaluate(
-      "jacobian_" + std::to_string(term),
-      [&](Needs& needs) { at->need_store(needs, Pass::jacobian); },
-      [&](CommandList& list) {
-        at->record_store(list, Pass::jacobian, terms_.operands(v_.x), rows);
-        list.barrier();
-        readbacks[term].record(context_, list, rows);
-      });
+  recorder_.evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
+    at->record_store(list, Pass::jacobian, terms_.operands(v_.x), rows);
+    list.barrier();
+    readbacks[term].record(context_, list, rows);
+  });
   std::vector<double> stored(at->stored_size(Pass::jacobian));
   readbacks[term].read(context_, recorder_.last(), rows, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
@@ -108,12 +107,10 @@ void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
     if (terms_.takes_part(k, Pass::vjp)) write_seeds(k, seeds);
   }
   std::vector<Readback>& readbacks = (*readbacks_)[Pass::vjp];
-  recorder_.evaluate(
-      "vjp", [&](Needs& needs) { need(needs, Pass::vjp); },
-      [&](CommandList& list) {
-        record_vjp(list);
-        record_readbacks(list, Pass::vjp, readbacks, false);
-      });
+  recorder_.evaluate("vjp", [&](CommandList& list) {
+    record_vjp(list);
+    record_readbacks(list, Pass::vjp, readbacks, false);
+  });
   std::vector<double> sums(out.size(), 0.0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::vjp)) continue;
@@ -130,15 +127,10 @@ void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
   problem_.undo(sums, out);
 }
 
-void TermRows::need(Needs& needs, Pass pass) const {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, pass)) terms_[k]->need_store(needs, pass);
-  }
-}
-
 void TermRows::record(CommandList& list, Pass pass, const Operands& with) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, pass)) terms_[k]->record_store(list, pass, with, result(pass, k));
+    if (terms_.takes_part(k, pass))
+      terms_[k]->record_store(list, pass, with, result(list, pass, k));
   }
 }
 
@@ -148,13 +140,10 @@ std::vector<std::uint32_t> TermRows::failed_instances(std::size_t term, Guards::
   const std::uint64_t size = device_term->stored_size(Pass::guards);
   const std::string name = at == Guards::At::point ? "failed_guards_" : "failed_trial_guards_";
   const Buffer& flags = result(Pass::guards, term);
-  recorder_.evaluate(
-      name + std::to_string(term),
-      [&](Needs& needs) { device_term->need_store(needs, Pass::guards); },
-      [&](CommandList& list) {
-        device_term->record_store(
-            list, Pass::guards, terms_.operands(at == Guards::At::point ? v_.x : v_.trial), flags);
-      });
+  recorder_.evaluate(name + std::to_string(term), [&](CommandList& list) {
+    device_term->record_store(list, Pass::guards,
+                              terms_.operands(at == Guards::At::point ? v_.x : v_.trial), flags);
+  });
   std::vector<double> stored(size), fails(size);
   read_numbers(context_, flags, stored);
   device_term->columns().from_device_order(stored, fails, 1);
@@ -172,8 +161,8 @@ void TermRows::record_vjp(CommandList& list) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::vjp)) continue;
     Operands with_seeds = terms_.operands(v_.x);
-    with_seeds.seeds = &seeds(k);
-    terms_[k]->record_store(list, Pass::vjp, with_seeds, result(Pass::vjp, k));
+    with_seeds.seeds = list.declared() != nullptr ? &no_buffer() : &seeds(k);
+    terms_[k]->record_store(list, Pass::vjp, with_seeds, result(list, Pass::vjp, k));
   }
 }
 

@@ -20,13 +20,13 @@ class TermRows : Part {
 
   /// Output buffer of a store pass over one term; made when first asked for.
   const Buffer& result(Pass pass, std::size_t term);
+  /// The same, to be recorded: a null one for a list that declares.
+  const Buffer& result(const CommandList& list, Pass pass, std::size_t term);
   bool has_results(Pass pass) const { return results_->contains(pass); }
   Results exchange_results(Results results) { return std::exchange(*results_, std::move(results)); }
   /// Readbacks of all terms for a pass.
   std::vector<Readback>& readbacks(Pass pass) { return (*readbacks_)[pass]; }
 
-  /// Kernels of record(), or of record_vjp().
-  void need(Needs& needs, Pass pass) const;
   void record(CommandList& list, Pass pass, const Operands& operands);
   /// The seeds of each term, and the terms of its slots.
   void record_vjp(CommandList& list);

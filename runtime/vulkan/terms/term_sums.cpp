@@ -27,48 +27,14 @@ bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks)
 
 }  // namespace
 
-void TermSums::need_used(Needs& needs) {
-  for (const Pass pass : used_) has_values(pass) ? need_values(needs, pass) : need(needs, pass);
-}
-
-void TermSums::need(Needs& needs, Pass pass, bool predicated, std::optional<Pass> values) {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, pass)) continue;
-    const bool open = choices_.open(k, pass);
-    if (choices_.by_atomics()) {
-      const bool once = values && choices_.one_pass(k, *values);
-      terms_[k]->need_scatter(needs, once ? *values : pass, predicated);
-      continue;
+void TermSums::record_used(CommandList& list) {
+  for (const Pass pass : used_) {
+    if (has_values(pass)) {
+      record_values(list, pass, v_.x, v_.result, codegen::Scalar::user);
+    } else {
+      record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
     }
-    const bool stores = choices_.stores_terms(k, pass);
-    if (open || stores) need_batch_sum(needs, k, pass, true, predicated, values);
-    if (open || !stores) need_batch_sum(needs, k, pass, false, predicated, values);
   }
-}
-
-void TermSums::need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store, bool predicated,
-                              std::optional<Pass> values) {
-  const bool once = values && choices_.one_pass(k, *values);
-  if (store) terms_[k]->need_store(needs, once ? *values : pass, predicated);
-  for (auto& set : terms_[k]->gather_sets()) {
-    const bool gives = once && !store && terms_[k]->value_set(*values) == set.get();
-    set->need(needs, gives ? *values : pass, store, predicated);
-  }
-}
-
-void TermSums::need_values(Needs& needs, Pass pass) {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, pass)) continue;
-    if (!choices_.one_pass(k, pass) || choices_.undecided(k, pass)) need_apart(needs, k, pass);
-  }
-  need(needs, Pass::gradient, false, pass);
-  v_.ops->need<kernel::sum_partials>(needs);
-}
-
-void TermSums::need_apart(Needs& needs, std::size_t k, Pass pass) {
-  terms_[k]->need_cost(needs);
-  if (pass == Pass::values && terms_.takes_part(k, Pass::residual))
-    terms_[k]->need_store(needs, Pass::residual);
 }
 
 bool TermSums::may_store_diagonals(std::size_t k) const {
@@ -78,27 +44,12 @@ bool TermSums::may_store_diagonals(std::size_t k) const {
   });
 }
 
-void TermSums::need_blocks(Needs& needs) {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::blocks)) continue;
-    const bool may_store = may_store_diagonals(k);
-    const bool open = may_store && choices_.open(k, Pass::diagonal);
-    const bool stores = may_store && choices_.stores_terms(k, Pass::diagonal);
-    if (open || stores) need_batch_sum(needs, k, Pass::diagonal, true);
-    if (!open && stores) continue;
-    for (auto& set : terms_[k]->gather_sets())
-      set->need(needs, blocks_pass(*set, v_.array_blocks), false);
-  }
-}
-
 bool TermSums::settle(std::size_t k, Pass pass) {
   const bool there = static_cast<bool>(scratch(k));
   const bool measured = choices_.settle(k, pass, [&](bool store) {
-    return time_choice([&](Needs& needs) { need_batch_sum(needs, k, pass, store); },
-                       [&](CommandList& list) {
-                         record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction),
-                                          store);
-                       });
+    return time_choice([&](CommandList& list) {
+      record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction), store);
+    });
   });
   if (measured && !there && !choices_.stores_terms(k, pass)) scratch(k) = Buffer();
   return measured;
@@ -109,27 +60,22 @@ bool TermSums::settle_values(std::size_t k, Pass pass) {
   if (!choices_.one_pass(k, pass)) return sums;
   const bool stores = choices_.stores_terms(k, Pass::gradient);
   const auto time = [&](bool apart) {
-    return time_choice(
-        [&](Needs& needs) {
-          if (apart) need_apart(needs, k, pass);
-          need_batch_sum(needs, k, Pass::gradient, stores, false, pass);
-        },
-        [&](CommandList& list) {
-          ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
-          if (apart) record_apart(list, k, values, v_.x);
-          record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
-        });
+    return time_choice([&](CommandList& list) {
+      ValuePass values{.pass = pass, .sinks = {.costs = &value_sums(list)}};
+      if (apart) record_apart(list, k, values, v_.x);
+      record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
+    });
   };
   return choices_.settle(k, pass, time) || sums;
 }
 
-double TermSums::time_choice(const Declare& declare, const Recorder::Record& choice) {
+double TermSums::time_choice(const Recorder::Record& choice) {
   const auto stamped = [&](CommandList& list) {
     list.write_timestamp("begin");
     choice(list);
     list.write_timestamp("end");
   };
-  Recorder::make(declare);
+  Recorder::make(stamped);
   return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
 }
 
@@ -140,7 +86,7 @@ void TermSums::record(CommandList& list, Pass pass, const Operands& operands, co
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    ValueSinks* const sinks = sinks_of(k, values);
+    ValueSinks* const sinks = sinks_of(list, k, values);
     terms_[k]->record_scatter(list, sinks ? values->pass : pass, operands, out, sinks);
   }
   list.barrier();
@@ -176,12 +122,20 @@ std::vector<GatherUse> TermSums::gather_order(Pass pass) {
 void TermSums::record_gather(CommandList& list, Pass pass, const Operands& operands,
                              const Buffer& out, ValuePass* values) {
   bool settled = false;
-  for (std::size_t k = 0; k < terms_.size(); ++k)
-    settled = (terms_.takes_part(k, pass) && settle(k, pass)) || settled;
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, pass)) continue;
+    if (list.declared() == nullptr) {
+      settled = settle(k, pass) || settled;
+    } else if (choices_.open(k, pass)) {
+      for (const bool store : {true, false})
+        record_batch_sum(list, k, pass, operands, store, values);
+    }
+  }
   if (settled) {
-    Recorder::make([&](Needs& needs) {
-      need(needs, pass, operands.scalars != nullptr,
-           values != nullptr ? std::optional(values->pass) : std::nullopt);
+    Recorder::make([&](CommandList& declaring) {
+      std::optional<ValuePass> same;
+      if (values != nullptr) same = *values;
+      record_gather(declaring, pass, operands, out, same ? &*same : nullptr);
     });
   }
   const std::vector<GatherUse> order = gather_order(pass);
@@ -215,7 +169,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
 void TermSums::record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
                           const Operands& operands, const SumTarget& target, ValuePass* values) {
   const bool gives = values != nullptr && terms_[k]->value_set(values->pass) == &set;
-  ValueSinks* const sinks = gives ? sinks_of(k, values) : nullptr;
+  ValueSinks* const sinks = gives ? sinks_of(list, k, values) : nullptr;
   context_.term_dispatches +=
       set.record(list, sinks ? values->pass : pass, operands, target, sinks);
 }
@@ -233,7 +187,12 @@ void TermSums::record_blocks(CommandList& list, const Operands& operands) {
   std::vector<bool> stored(terms_.size(), false);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::blocks) || !may_store_diagonals(k)) continue;
-    settle(k, Pass::diagonal);
+    if (list.declared() == nullptr) {
+      settle(k, Pass::diagonal);
+    } else if (choices_.open(k, Pass::diagonal)) {
+      record_batch_sum(list, k, Pass::diagonal, operands, true);
+      continue;  // and the other way below
+    }
     if (!choices_.stores_terms(k, Pass::diagonal)) continue;
     record_terms(list, k, Pass::diagonal, operands);
     stored[k] = true;
@@ -270,22 +229,26 @@ void TermSums::record_batch_sum(CommandList& list, std::size_t k, Pass pass, con
 
 void TermSums::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                             ValuePass* values) {
-  if (!scratch(k)) scratch(k) = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
-  ValueSinks* const sinks = sinks_of(k, values);
+  if (!scratch(k) && list.declared() == nullptr)
+    scratch(k) = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
+  ValueSinks* const sinks = sinks_of(list, k, values);
   terms_[k]->record_store(list, sinks ? values->pass : pass, with, scratch(k), sinks);
 }
 
 void TermSums::record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,
                              codegen::Scalar cost) {
+  const bool declares = list.declared() != nullptr;
   bool settled = false;
-  for (std::size_t k = 0; k < terms_.size(); ++k)
+  for (std::size_t k = 0; k < terms_.size() && !declares; ++k)
     settled = (terms_.takes_part(k, pass) && settle_values(k, pass)) || settled;
-  if (settled) Recorder::make([&](Needs& needs) { need_values(needs, pass); });
-  ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
+  const auto same = [&](CommandList& declaring) { record_values(declaring, pass, x, out, cost); };
+  if (settled) Recorder::make(same);
+  ValuePass values{.pass = pass, .sinks = {.costs = &value_sums(list)}};
   if (terms_.have_guards()) terms_.record_no_failures(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
-    if (!choices_.one_pass(k, pass)) record_apart(list, k, values, x);
+    if (!choices_.one_pass(k, pass) || (declares && choices_.undecided(k, pass)))
+      record_apart(list, k, values, x);
   }
   record(list, Pass::gradient, terms_.operands(x), out, &values);
   const std::uint32_t sums = values.sinks.next;
@@ -300,17 +263,18 @@ void TermSums::record_apart(CommandList& list, std::size_t k, ValuePass& values,
   values.sinks.next += terms_[k]->record_cost(list, with, *values.sinks.costs, values.sinks.next);
   if (values.pass == Pass::values && terms_.takes_part(k, Pass::residual))
     terms_[k]->record_store(list, Pass::residual, terms_.operands(x),
-                            rows_.result(Pass::residual, k));
+                            rows_.result(list, Pass::residual, k));
 }
 
-ValueSinks* TermSums::sinks_of(std::size_t k, ValuePass* values) {
+ValueSinks* TermSums::sinks_of(const CommandList& list, std::size_t k, ValuePass* values) {
   if (values == nullptr || !choices_.one_pass(k, values->pass)) return nullptr;
   const bool rows = values->pass == Pass::values && terms_.takes_part(k, Pass::residual);
-  values->sinks.rows = rows ? &rows_.result(Pass::residual, k) : nullptr;
+  values->sinks.rows = rows ? &rows_.result(list, Pass::residual, k) : nullptr;
   return &values->sinks;
 }
 
-const Buffer& TermSums::value_sums() {
+const Buffer& TermSums::value_sums(const CommandList& list) {
+  if (list.declared() != nullptr) return no_buffer();
   if (!*value_sums_) *value_sums_ = make_partials(context_, terms_.most_costs());
   return *value_sums_;
 }

@@ -27,12 +27,7 @@ class TermSums : Part {
 
   const SumChoices& choices() const { return choices_; }
 
-  // Kernels of the functions below; where either of two ways may yet be chosen, those of both.
-  ///   predicated  operands have scalars
-  ///   values      the pass of `values`
-  void need(Needs& needs, Pass pass, bool predicated = false, std::optional<Pass> values = {});
-  void need_values(Needs& needs, Pass pass);
-  void need_blocks(Needs& needs);
+  // Where either of two ways may yet be chosen, lists that declare have both; others choose.
   /// `values`: with the gradient, of terms whose values take one pass.
   void record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
               ValuePass* values = nullptr);
@@ -49,8 +44,8 @@ class TermSums : Part {
   /// Notes what was asked for: kernels that are to serve later are made for it.
   void use(Pass pass) { used_.insert(pass); }
   bool is_used() const { return !used_.empty(); }
-  /// Kernels of all that was asked for so far.
-  void need_used(Needs& needs);
+  /// Records all that was asked for so far.
+  void record_used(CommandList& list);
 
   void swap(Made& made) {
     choices_.swap(made.decisions);
@@ -64,22 +59,20 @@ class TermSums : Part {
                   const Operands& operands, const SumTarget& target, ValuePass* values);
   /// Records a fill command, or kernels in a conditional section.
   void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
-  void need_batch_sum(Needs& needs, std::size_t k, Pass pass, bool store, bool predicated = false,
-                      std::optional<Pass> values = {});
   bool may_store_diagonals(std::size_t k) const;
-  void need_apart(Needs& needs, std::size_t k, Pass pass);
   void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                         bool store, ValuePass* values = nullptr);
   void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                     ValuePass* values = nullptr);
   void record_apart(CommandList& list, std::size_t k, ValuePass& values, const Buffer& x);
-  ValueSinks* sinks_of(std::size_t k, ValuePass* values);  ///< null: not by one pass
-  const Buffer& value_sums();
+  /// Null: not by one pass.
+  ValueSinks* sinks_of(const CommandList& list, std::size_t k, ValuePass* values);
+  const Buffer& value_sums(const CommandList& list);
 
   /// Measures what is open. True if something was.
   bool settle(std::size_t k, Pass pass);
   bool settle_values(std::size_t k, Pass pass);
-  double time_choice(const Declare& declare, const Recorder::Record& choice);
+  double time_choice(const Recorder::Record& choice);
 
   TermRows& rows_;
   SumChoices choices_;

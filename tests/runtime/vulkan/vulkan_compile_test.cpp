@@ -6,6 +6,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
+#include "../../../runtime/vulkan/recording/recorder.hpp"
 #include "../../../runtime/vulkan/recording/vector_ops.hpp"
 
 #include <gtest/gtest.h>
@@ -150,15 +151,20 @@ TEST_F(VulkanCompile, ARecordingRefusesKernelsThatWereNotDeclared) {
   vulkan::VectorOps vectors(context, false);
   const vulkan::Buffer numbers = vulkan::make_numbers(context, 8, "numbers");
   vulkan::CommandList list = context.device->command_list("fill");
-  const auto record = [&](std::uint32_t width) {
-    vectors.record(list, vulkan::kernel::fill{{.result = numbers}, {.count = 8}}, {.width = width});
+  const auto record = [&](vulkan::CommandList& to, std::uint32_t width) {
+    vectors.record(to, vulkan::kernel::fill{{.result = numbers}, {.count = 8}}, {.width = width});
   };
-  EXPECT_THROW(record(1), Error);
-  vulkan::Needs needs;
-  vectors.need<vulkan::kernel::fill>(needs);
-  EXPECT_EQ(needs.jobs().size(), 1u);
-  EXPECT_NO_THROW(record(1));
-  EXPECT_THROW(record(2), Error);  // another variant
+  EXPECT_THROW(record(list, 1), Error);
+  const auto jobs = vulkan::Recorder::declare([&](vulkan::CommandList& declaring) {
+    record(declaring, 1);
+    declaring.fill(numbers, 0, 8, 0);
+    record(declaring, 1);
+  });
+  EXPECT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(list.dispatches(), 0u);
+  EXPECT_NO_THROW(record(list, 1));
+  EXPECT_EQ(list.dispatches(), 1u);
+  EXPECT_THROW(record(list, 2), Error);  // another variant
 }
 
 TEST_F(VulkanCompile, AnEvaluationIsRecordedOnceAndIsOneSubmission) {
