@@ -86,6 +86,7 @@ void TermSums::record(CommandList& list, Pass pass, const Operands& operands, co
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, pass)) continue;
+    (void)choices_.open(k, pass);  // it is not, but plans list it from here on
     ValueSinks* const sinks = sinks_of(list, k, values);
     terms_[k]->record_scatter(list, sinks ? values->pass : pass, operands, out, sinks);
   }
