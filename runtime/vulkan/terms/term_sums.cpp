@@ -25,6 +25,12 @@ bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks)
   return set.owner_width() == 1 || blocks_pass(set, blocks) == Pass::diagonal;
 }
 
+/// For a list that declares: what it would write is forgotten.
+std::optional<ValuePass> copy_of(const ValuePass* values) {
+  return values != nullptr ? std::optional(*values) : std::nullopt;
+}
+ValuePass* pointer_to(std::optional<ValuePass>& values) { return values ? &*values : nullptr; }
+
 }  // namespace
 
 void TermSums::record_used(CommandList& list) {
@@ -133,10 +139,8 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
     }
   }
   if (settled) {
-    Recorder::make([&](CommandList& declaring) {
-      std::optional<ValuePass> same;
-      if (values != nullptr) same = *values;
-      record_gather(declaring, pass, operands, out, same ? &*same : nullptr);
+    Recorder::make([&, same = copy_of(values)](CommandList& declaring) mutable {
+      record_gather(declaring, pass, operands, out, pointer_to(same));
     });
   }
   const std::vector<GatherUse> order = gather_order(pass);
