@@ -95,7 +95,7 @@ struct GatherRole {
   ColumnLayout layout;                     ///< columns of an entry; own slots are not read
   /// Fused kernels only, after all other roles: a role of another batch in which few blocks have
   /// entries. Its columns are the fused buffers.
-  bool rides = false;
+  bool is_fused = false;
   /// Its program also computes KernelRequest::values after the summed outputs; one role at most.
   bool gives_values = false;
 };

@@ -86,11 +86,11 @@ void check(const KernelRequest& request) {
   if (by_owner && givers != (request.values.given ? 1u : 0u)) {
     refuse(request, text("expected one role to give values if any are asked for, got ", givers));
   }
-  const auto rides = std::ranges::find_if(request.roles, &GatherRole::rides);
-  if (rides != request.roles.end() &&
-      (request.fusion == Fusion::none || rides == request.roles.begin() ||
-       !std::all_of(rides, request.roles.end(), [](auto& role) { return role.rides; }))) {
-    refuse(request, "expected roles that ride behind others in a fused kernel");
+  const auto first = std::ranges::find_if(request.roles, &GatherRole::is_fused);
+  if (first != request.roles.end() &&
+      (request.fusion == Fusion::none || first == request.roles.begin() ||
+       !std::all_of(first, request.roles.end(), [](auto& role) { return role.is_fused; }))) {
+    refuse(request, "expected fused roles behind the others, in a fused kernel");
   }
   if (request.columns_in_loop && (request.form != Form::store || valued))
     refuse(request, "expected columns in a loop in a store without values");

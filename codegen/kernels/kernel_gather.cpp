@@ -122,18 +122,18 @@ void write_sums(const KernelRequest& request, Shader& shader) {
 }
 
 std::size_t count_hosts(const KernelRequest& request) {
-  return static_cast<std::size_t>(std::ranges::count(request.roles, false, &GatherRole::rides));
+  return static_cast<std::size_t>(std::ranges::count(request.roles, false, &GatherRole::is_fused));
 }
 
 void open_entries(const KernelRequest& request, std::size_t role, Shader& shader) {
-  const bool rides = request.roles[role].rides;
+  const bool is_fused = request.roles[role].is_fused;
   const std::size_t hosts = count_hosts(request);
   const auto starts =
-      shader.use(rides ? BufferRole::fused_starts : BufferRole::starts, Element::u32);
+      shader.use(is_fused ? BufferRole::fused_starts : BufferRole::starts, Element::u32);
   const std::string base =
-      rides ? times("fused_item", request.roles.size() - hosts) : times("w", hosts);
+      is_fused ? times("fused_item", request.roles.size() - hosts) : times("w", hosts);
   const auto position = [&](std::size_t r) {
-    return offset_from(base, static_cast<std::uint32_t>(rides ? r - hosts : r));
+    return offset_from(base, static_cast<std::uint32_t>(is_fused ? r - hosts : r));
   };
   shader.body().line("uint end_", role, " = ", starts, "[", position(role + 1), "];");
   std::string begin = text(starts, "[", position(role), "]"), step = "++e";
@@ -263,7 +263,7 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
                   .own = {},
                   .fused = fused(request),
                   .counter = "own"};
-  if (role.rides) {
+  if (role.is_fused) {
     place.index_columns = BufferRole::fused_index_columns;
     place.data_columns = BufferRole::fused_data_columns;
     place.stride = "fused_stride";

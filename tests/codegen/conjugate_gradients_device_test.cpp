@@ -154,7 +154,7 @@ class ConjugateGradients : public KernelDeviceTest {
     if (o.fused_terms) {
       for (const codegen::GatherRole& role : std::vector(product.roles)) {
         product.roles.push_back(role);
-        product.roles.back().rides = true;
+        product.roles.back().is_fused = true;
       }
     }
     const std::uint32_t hosts = o.fused_terms ? first_fused_term(set) : set.count;

@@ -59,7 +59,7 @@ std::vector<Golden> goldens() {
   values_workgroups.wide_sums = true;
   KernelRequest fused_terms = fused;
   fused_terms.roles.push_back(fused_terms.roles[0]);
-  fused_terms.roles.back().rides = true;
+  fused_terms.roles.back().is_fused = true;
   return {
       {"project_blocks_f64", generate(ProjectionRequest{})},
       {"springs_residual_f32", generate(springs_residual(Precision::f32))},

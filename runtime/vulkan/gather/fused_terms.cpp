@@ -1,5 +1,5 @@
-// Small terms that ride in another term's fused product, so that they need no dispatch of their
-// own.
+// Small terms that are evaluated in the kernel of another term's product, without a dispatch of
+// their own.
 #include "fused_terms.hpp"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ std::vector<codegen::GatherRole> FusedTerms::roles(Pass pass) const {
   std::vector<codegen::GatherRole> made;
   for (const Role& role : roles_) {
     made.push_back(gather_role(role.shape, pass, role.group, owner_width_));
-    made.back().rides = true;
+    made.back().is_fused = true;
   }
   return made;
 }

@@ -1,5 +1,5 @@
-// Small terms that ride in another term's fused product, so that they need no dispatch of their
-// own.
+// Small terms that are evaluated in the kernel of another term's product, without a dispatch of
+// their own.
 #pragma once
 
 #include "gather_set.hpp"
@@ -14,13 +14,13 @@ namespace topograd::runtime::vulkan {
 /// that has any.
 class FusedTerms {
  public:
-  /// Most roles that ride in one kernel.
+  /// Most roles that are fused into one kernel.
   static constexpr std::size_t kMostRoles = 16;
 
   /// True if a set's entries are few beside the owners of its array, and none of them has many.
   static bool can_fuse(const GatherSet& set, const Model& model);
 
-  ///   sets  that can ride, all of one array; what they view outlives this
+  ///   sets  that can_fuse(), all of one array; what they view outlives this
   FusedTerms(Context& context, std::span<const GatherSet* const> sets, const Model& model);
 
   /// Roles that they add to a kernel.

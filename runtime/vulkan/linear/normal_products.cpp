@@ -136,23 +136,23 @@ bool NormalProducts::can_fuse() {
 
 std::vector<FusedProduct> NormalProducts::find_fused() {
   std::vector<FusedProduct> order;
-  std::map<std::uint32_t, std::vector<const GatherSet*>> riding;  // by array
+  std::map<std::uint32_t, std::vector<const GatherSet*>> to_fuse;  // by array
   std::map<std::uint32_t, std::size_t> roles;
   for (const GatherUse& use : sums_.gather_order(Pass::jtjp)) {
     const std::uint32_t array = use.set->array();
-    const bool rides = !use.covers && FusedTerms::can_fuse(*use.set, problem_.model()) &&
+    const bool fuses = !use.covers && FusedTerms::can_fuse(*use.set, problem_.model()) &&
                        roles[array] + use.set->roles() <= FusedTerms::kMostRoles;
-    if (rides) {
+    if (fuses) {
       roles[array] += use.set->roles();
-      riding[array].push_back(use.set);
+      to_fuse[array].push_back(use.set);
     } else {
       const Fusion first = order.empty() ? Fusion::decides : Fusion::begins;
       order.push_back({use, use.covers ? first : Fusion::adds, nullptr});
     }
   }
   for (FusedProduct& product : order) {
-    const auto found = riding.find(product.use.set->array());
-    if (!product.use.covers || found == riding.end()) continue;
+    const auto found = to_fuse.find(product.use.set->array());
+    if (!product.use.covers || found == to_fuse.end()) continue;
     product.fused_terms = std::make_unique<FusedTerms>(context_, found->second, problem_.model());
   }
   return order;

@@ -138,7 +138,7 @@ const LoadedKernel& serving_kernel(Context& context, const CommandList& list, Te
     codegen::KernelRequest made = request();
     put_in(made.program, numbers);
     for (codegen::GatherRole& role : made.roles) {
-      if (!role.rides) put_in(role.program, numbers);
+      if (!role.is_fused) put_in(role.program, numbers);
     }
     kernel.coded = load_kernel(context, std::move(made));
   }

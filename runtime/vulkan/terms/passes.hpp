@@ -22,7 +22,7 @@ struct GatherUse {
   bool covers = false;
 };
 
-/// Sets whose fused products make up that of the problem, and what rides in each.
+/// Sets whose fused products make up that of the problem, and the terms that are fused into each.
 struct FusedProduct {
   GatherUse use;
   codegen::Fusion fusion{};
