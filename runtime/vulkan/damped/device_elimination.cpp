@@ -19,7 +19,7 @@ EliminationUse DeviceElimination::eliminate(std::span<const std::uint8_t> scalar
 
 Why<MatrixReason> DeviceElimination::plan() {
   if (eliminated_.size() != problem_.model().scalars) return {MatrixReason::other_unknowns};
-  if (moves_.shaped()) return {MatrixReason::bounds_or_manifolds};
+  if (moves_.has_bounds_or_manifolds()) return {MatrixReason::bounds_or_manifolds};
   std::vector<std::uint8_t> ordered = eliminated_;
   if (!problem_.order().identity()) {
     for (std::size_t k = 0; k < ordered.size(); ++k)

@@ -181,7 +181,7 @@ StepReport DeviceSteps::rescale_step(double length) {
   const auto& values = accepted_.read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   points_.moved(length);
-  return {.step_norm = moves_.shaped() ? moved : length * step_norm_,
+  return {.step_norm = moves_.has_bounds_or_manifolds() ? moved : length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 

@@ -15,11 +15,11 @@ void NarrowCopies::record_point(CommandList& list) {
   record<kernel::narrow>(list, v_.x, narrow_.v_.x);
 }
 
-/// The scalars that the box holds come from here: in f32 a point may seem to be on a bound that it
-/// is not on.
+/// The scalars on active bounds come from here: in f32 a point may seem to be on a bound that it is
+/// not on.
 void NarrowCopies::record_gradient(CommandList& list) {
   record<kernel::narrow>(list, v_.gradient, narrow_.v_.gradient);
-  if (moves_.shaped()) list.copy(v_.held, 0, narrow_.v_.held, 0, v_.held.size());
+  if (moves_.has_bounds_or_manifolds()) list.copy(v_.held, 0, narrow_.v_.held, 0, v_.held.size());
 }
 
 void NarrowCopies::record_step(CommandList& list) {

@@ -47,7 +47,7 @@ void TakenSteps::record(CommandList& list) {
 /// Moves x to the trial point. If that is a sum, the step and its length suffice.
 void TakenSteps::record_move(CommandList& list) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  if (moves_.shaped()) {
+  if (moves_.has_bounds_or_manifolds()) {
     v_.ops->record(list, kernel::copy{{.source = v_.trial, .result = v_.x}, {.count = n}});
   } else {
     v_.ops->record(
@@ -62,7 +62,7 @@ void TakenSteps::rehearse(CommandList& list) {
   const ConditionalSection::Section section = [&](CommandList& l) {
     v_.ops->record(l, kernel::fill{{.result = v_.trial}, {.count = 1, .value = Scalar::zero}});
     l.barrier();
-    if (moves_.shaped()) {
+    if (moves_.has_bounds_or_manifolds()) {
       v_.ops->record(l, kernel::copy{{.source = v_.x, .result = v_.trial}, {.count = 1}});
     } else {
       v_.ops->record(l, kernel::axpby{{.x = v_.x, .y = v_.trial}, {.count = 1}});
@@ -129,7 +129,7 @@ void TakenSteps::report(StepReport& report) const {
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
   report.accepted = accepted_.known().has_value();
   report.length = values[codegen::slot(Scalar::length)];
-  if (!moves_.shaped()) report.step_norm *= report.length;
+  if (!moves_.has_bounds_or_manifolds()) report.step_norm *= report.length;
 }
 
 }  // namespace topograd::runtime::vulkan

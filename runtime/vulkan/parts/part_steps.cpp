@@ -209,7 +209,7 @@ StepReport PartSteps::try_step(const StepRequest& request) {
   return report;
 }
 
-// The owners know which scalars a bound holds.
+// A bound can be active at a ghost, which only the part that owns it knows.
 void PartSteps::record_mask(CommandList& list) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const bool masked = bounded() || !problem_.model().constant.empty();

@@ -20,8 +20,8 @@ StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t cor
     : most_sums(correction_sums), context_(&context) {
   const bool masked = std::any_of(model.constant.begin(), model.constant.end(),
                                   [](std::uint8_t c) { return c != 0; });
-  const bool shaped = !model.lower.empty() || model.manifolds != nullptr;
-  ops = std::make_unique<VectorOps>(context, masked || shaped);
+  const bool has_bounds_or_manifolds = !model.lower.empty() || model.manifolds != nullptr;
+  ops = std::make_unique<VectorOps>(context, masked || has_bounds_or_manifolds);
   lay_out_blocks(model);
   const std::uint64_t n = model.scalars;
   const std::uint64_t needed = n * context.element_bytes();
@@ -47,7 +47,7 @@ StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t cor
   packed = make_numbers(context, packed_blocks, "blocks");
   inverse = make_numbers(context, packed_blocks, "inverse");
   std::vector<std::uint32_t> words(model.constant.begin(), model.constant.end());
-  if (shaped) words.resize(n, 0);
+  if (has_bounds_or_manifolds) words.resize(n, 0);
   fixed = make_buffer(context, words, "fixed");
   partials =
       make_partials(context, 4ull * (block_groups() + ops->workgroups(n)) + 2ull * most_sums);

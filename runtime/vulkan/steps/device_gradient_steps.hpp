@@ -27,12 +27,12 @@ class DeviceGradientSteps final : public GradientSteps, Part {
         rules_(part, sums, follow_) {}
 
   FirstOrderSteps* first_order_steps(bool wait) override {
-    if (moves_.shaped()) return nullptr;
+    if (moves_.has_bounds_or_manifolds()) return nullptr;
     follow_();
     return wait || rules_.prepare() ? &rules_ : nullptr;
   }
   DescentSteps* descent_steps(bool wait) override {
-    if (moves_.shaped()) return nullptr;
+    if (moves_.has_bounds_or_manifolds()) return nullptr;
     follow_();
     if (!*descent_)
       *descent_ = std::make_unique<DeviceDescent>(static_cast<const Part&>(*this), sums_, points_);

@@ -23,7 +23,7 @@ class PointMoves : Part {
   bool bounded() const { return !problem_.model().lower.empty(); }
   bool on_manifolds() const { return problem_.model().manifolds != nullptr; }
   /// True if some scalars that are not constant take no part in steps.
-  bool shaped() const { return bounded() || on_manifolds(); }
+  bool has_bounds_or_manifolds() const { return bounded() || on_manifolds(); }
 
   /// Norms of x and of the gradient.
   void record_norms(CommandList& list);
