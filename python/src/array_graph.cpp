@@ -17,7 +17,33 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
+std::shared_ptr<const ArrayGraph::Lists> listed(std::vector<double> numbers,
+                                                std::vector<Index> parts = {},
+                                                std::vector<Index> positions = {}) {
+  return std::make_shared<const ArrayGraph::Lists>(
+      ArrayGraph::Lists{std::move(numbers), std::move(parts), std::move(positions)});
+}
+
 }  // namespace
+
+const ArrayGraph::Lists& ArrayGraph::Node::listed() const {
+  static const Lists kNone;
+  return lists ? *lists : kNone;
+}
+
+Extents::Extents(const std::int64_t* first, const std::int64_t* last) {
+  const std::ptrdiff_t count = last - first;
+  if (count <= 0) return;
+  values_ = std::make_unique<std::int64_t[]>(static_cast<std::size_t>(count) + 1);
+  values_[0] = count;
+  for (std::ptrdiff_t d = 0; d < count; ++d) values_[static_cast<std::size_t>(d) + 1] = first[d];
+}
+
+void Extents::push_back(std::int64_t value) {
+  std::vector<std::int64_t> longer(begin(), end());
+  longer.push_back(value);
+  *this = Extents(longer);
+}
 
 std::size_t Layout::size() const {
   std::size_t n = 1;
@@ -79,17 +105,18 @@ NodeId ArrayGraph::append(Node node) {
 }
 
 NodeId ArrayGraph::unknowns(Index first, std::size_t count) {
-  return append({.kind = Kind::unknowns, .size = count, .operands = {}, .first = first});
+  return append(
+      {.kind = Kind::unknowns, .first = first, .size = count, .operands = {}, .lists = {}});
 }
 
 NodeId ArrayGraph::numbers(std::vector<double> values) {
   const std::size_t size = values.size();
   return append(
-      {.kind = Kind::numbers, .size = size, .operands = {}, .numbers = std::move(values)});
+      {.kind = Kind::numbers, .size = size, .operands = {}, .lists = listed(std::move(values))});
 }
 
 NodeId ArrayGraph::scalar(double number) {
-  return append({.kind = Kind::scalar, .operands = {}, .number = number});
+  return append({.kind = Kind::scalar, .number = number, .operands = {}, .lists = {}});
 }
 
 NodeId ArrayGraph::apply(ir::Op op, std::vector<View> operands) {
@@ -102,7 +129,8 @@ NodeId ArrayGraph::apply(ir::Op op, std::vector<View> operands) {
     check(operand);
     operand.layout = operand.layout.simplified();
   }
-  return append({.kind = Kind::apply, .op = op, .size = size, .operands = std::move(operands)});
+  return append(
+      {.kind = Kind::apply, .op = op, .size = size, .operands = std::move(operands), .lists = {}});
 }
 
 NodeId ArrayGraph::gather(NodeId source, std::vector<Index> positions) {
@@ -113,7 +141,7 @@ NodeId ArrayGraph::gather(NodeId source, std::vector<Index> positions) {
   return append({.kind = Kind::gather,
                  .size = count,
                  .operands = {{source, {}}},
-                 .positions = std::move(positions)});
+                 .lists = listed({}, {}, std::move(positions))});
 }
 
 NodeId ArrayGraph::join(const std::vector<NodeId>& sources, std::vector<Index> parts,
@@ -127,8 +155,7 @@ NodeId ArrayGraph::join(const std::vector<NodeId>& sources, std::vector<Index> p
   Node node{.kind = Kind::join,
             .size = count,
             .operands = {},
-            .parts = std::move(parts),
-            .positions = std::move(positions)};
+            .lists = listed({}, std::move(parts), std::move(positions))};
   for (const NodeId source : sources) node.operands.push_back({source, {}});
   return append(std::move(node));
 }
@@ -142,17 +169,18 @@ NodeId ArrayGraph::reduce(ir::Op op, View operand, std::size_t extent) {
   return append({.kind = Kind::reduce,
                  .op = op,
                  .size = size / extent,
+                 .extent = extent,
                  .operands = {std::move(operand)},
-                 .extent = extent});
+                 .lists = {}});
 }
 
 NodeId ArrayGraph::accumulate(ir::Op op, const View& operand) {
   if (operand.layout.shape.empty())
     throw Error(ErrorCode::Shape, "trace: an accumulation needs an axis");
   View part = operand;
-  const std::int64_t extent = part.layout.shape.front(), stride = part.layout.strides.front();
-  part.layout.shape.erase(part.layout.shape.begin());
-  part.layout.strides.erase(part.layout.strides.begin());
+  const std::int64_t extent = part.layout.shape[0], stride = part.layout.strides[0];
+  part.layout.shape.pop_front();
+  part.layout.strides.pop_front();
   const std::size_t width = part.layout.size();
   const Layout whole = Layout{{static_cast<std::int64_t>(width)}, {1}, 0}.simplified();
   std::vector<NodeId> sources;
@@ -191,9 +219,11 @@ void read_at(ArrayGraph::Node& node, std::size_t operand, const Place& place) {
     node.operands[operand].layout.offset += place.shift;
     return;
   }
-  for (std::size_t k = 0; k < node.positions.size(); ++k)
-    if (node.kind == ArrayGraph::Kind::gather || node.parts[k] == operand)
-      node.positions[k] += place.shift;
+  ArrayGraph::Lists moved = *node.lists;
+  for (std::size_t k = 0; k < moved.positions.size(); ++k)
+    if (node.kind == ArrayGraph::Kind::gather || moved.parts[k] == operand)
+      moved.positions[k] += place.shift;
+  node.lists = std::make_shared<const ArrayGraph::Lists>(std::move(moved));
 }
 
 /// The nodes of a body: which differ from one repetition to the next, and what stands for each now.
@@ -283,18 +313,44 @@ std::vector<NodeId> ArrayGraph::repeat(NodeId begin, std::size_t count,
   return out;
 }
 
+std::vector<std::pair<NodeId, Index>> ArrayGraph::copy(NodeId begin, NodeId end,
+                                                       const std::vector<Given>& given,
+                                                       const std::vector<NodeId>& results) {
+  if (begin > end || end > nodes_.size())
+    throw Error(ErrorCode::InvalidArgument, "trace: nodes out of range");
+  Body body(begin, end - begin);
+  for (const Given& g : given) {
+    if (g.shift + nodes_.at(g.stand_in).size > nodes_.at(g.node).size)
+      throw Error(ErrorCode::InvalidArgument, "trace: index out of range");
+    body.mark(g.stand_in);
+    body.put(g.stand_in, {g.node, g.shift});
+  }
+  for (NodeId id = begin; id < end; ++id) {
+    const auto reads = [&](const View& view) { return body.differs(view.node); };
+    if (body.differs(id) || !std::ranges::any_of(nodes_[id].operands, reads)) continue;
+    body.mark(id);
+    body.put(id, {append(body.copy_of(nodes_[id])), 0});
+  }
+  std::vector<std::pair<NodeId, Index>> out;
+  for (const NodeId result : results) {
+    const Place place = result < end ? body.at(result) : Place{result, 0};
+    out.emplace_back(place.node, place.shift);
+  }
+  return out;
+}
+
 void ArrayGraph::replace(NodeId id, std::vector<double> values) {
   Node& node = nodes_.at(id);
   if (node.kind != Kind::numbers || node.size != values.size())
     throw Error(ErrorCode::Shape, "trace: other numbers than those of the node");
-  node.numbers = std::move(values);
+  node.lists = listed(std::move(values));
 }
 
 void ArrayGraph::become_leaves(NodeId id, Index first) {
   Node& node = nodes_.at(id);
   node.kind = Kind::unknowns;
   node.first = first;
-  node.numbers.clear();
+  node.lists = nullptr;
 }
 
 std::optional<std::vector<NodeId>> ArrayGraph::difference(NodeId root,
@@ -305,9 +361,10 @@ std::optional<std::vector<NodeId>> ArrayGraph::difference(NodeId root,
     const Node &a = nodes_[id], &b = other.nodes_[id];
     const bool alike = a.kind == b.kind && a.op == b.op && a.size == b.size && a.first == b.first &&
                        a.extent == b.extent && same_bits(a.number, b.number) &&
-                       a.operands == b.operands && a.parts == b.parts && a.positions == b.positions;
+                       a.operands == b.operands && a.parts() == b.parts() &&
+                       a.positions() == b.positions();
     if (!alike) return std::nullopt;
-    if (!std::ranges::equal(a.numbers, b.numbers, same_bits)) out.push_back(id);
+    if (!std::ranges::equal(a.numbers(), b.numbers(), same_bits)) out.push_back(id);
   }
   return out;
 }

@@ -3,10 +3,15 @@
 
 #include "../../ir/op.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <initializer_list>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace topograd::python {
@@ -18,11 +23,47 @@ using Index = std::uint32_t;
 inline constexpr Index kFirstDatum = Index{1} << 31;
 inline bool is_datum(Index leaf) { return leaf >= kFirstDatum; }
 
+/// Extents or strides of a view: none, for single elements, or a few, behind one pointer. Graphs
+/// have many views of single elements.
+class Extents {
+ public:
+  Extents() = default;
+  Extents(std::initializer_list<std::int64_t> values) : Extents(values.begin(), values.end()) {}
+  explicit Extents(const std::vector<std::int64_t>& values)
+      : Extents(values.data(), values.data() + values.size()) {}
+  Extents(const Extents& other) : Extents(other.begin(), other.end()) {}
+  Extents(Extents&&) noexcept = default;
+  Extents& operator=(const Extents& other) { return *this = Extents(other); }
+  Extents& operator=(Extents&&) noexcept = default;
+  ~Extents() = default;
+
+  std::size_t size() const { return values_ ? static_cast<std::size_t>(values_[0]) : 0; }
+  bool empty() const { return !values_; }
+  std::int64_t* begin() { return values_ ? values_.get() + 1 : nullptr; }
+  std::int64_t* end() { return begin() + size(); }
+  const std::int64_t* begin() const { return values_ ? values_.get() + 1 : nullptr; }
+  const std::int64_t* end() const { return begin() + size(); }
+  std::int64_t& operator[](std::size_t d) { return values_[d + 1]; }
+  std::int64_t operator[](std::size_t d) const { return values_[d + 1]; }
+  std::int64_t& back() { return values_[size()]; }
+  std::int64_t back() const { return values_[size()]; }
+  void push_back(std::int64_t value);
+  void pop_front() { *this = Extents(begin() + 1, end()); }
+  bool operator==(const Extents& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+ private:
+  Extents(const std::int64_t* first, const std::int64_t* last);
+
+  std::unique_ptr<std::int64_t[]> values_;  // their number first; null: none
+};
+
 /// Elements of an array in the order of another shape: element k of the view, counted row by row,
 /// is element offset + Σ index_d strides_d of the array. Slices, transposes and broadcasts are
 /// views.
 struct Layout {
-  std::vector<std::int64_t> shape, strides;
+  Extents shape, strides;
   std::int64_t offset = 0;
 
   bool operator==(const Layout&) const = default;
@@ -56,17 +97,31 @@ class ArrayGraph {
  public:
   enum class Kind : std::uint8_t { unknowns, numbers, scalar, apply, gather, join, reduce };
 
-  struct Node {
-    Kind kind;
-    ir::Op op = ir::Op::Literal;   ///< apply, reduce
-    std::size_t size = 1;          ///< number of elements
-    std::vector<View> operands;    ///< of apply: with the node's shape
-    Index first = 0;               ///< unknowns: index in x of element 0
-    std::size_t extent = 1;        ///< reduce: elements of the operand for each element
-    double number = 0;             ///< scalar
-    std::vector<double> numbers;   ///< numbers: one for each element
+  /// What some kinds of nodes have for each element.
+  struct Lists {
+    std::vector<double> numbers;   ///< numbers
     std::vector<Index> parts;      ///< join: operand that has the element
     std::vector<Index> positions;  ///< gather, join: position of the element in its operand
+    bool operator==(const Lists&) const = default;
+  };
+
+  struct Node {
+    Kind kind;
+    ir::Op op = ir::Op::Literal;         ///< apply, reduce
+    Index first = 0;                     ///< unknowns: index in x of element 0
+    std::size_t size = 1;                ///< number of elements
+    std::size_t extent = 1;              ///< reduce: elements of the operand for each element
+    double number = 0;                   ///< scalar
+    std::vector<View> operands;          ///< of apply: with the node's shape
+    std::shared_ptr<const Lists> lists;  ///< null: none; copies of a node share them
+
+    const std::vector<double>& numbers() const { return listed().numbers; }
+    const std::vector<Index>& parts() const { return listed().parts; }
+    const std::vector<Index>& positions() const { return listed().positions; }
+
+   private:
+    friend class ArrayGraph;
+    const Lists& listed() const;
   };
 
   /// Unknowns first ... first + count - 1 of x.
@@ -109,6 +164,20 @@ class ArrayGraph {
   std::vector<NodeId> repeat(NodeId begin, std::size_t count, const std::vector<Sliced>& sliced,
                              const std::vector<Carried>& carried);
 
+  /// Elements `shift`, `shift` + 1, ... of a node, in the place of a stand-in.
+  struct Given {
+    NodeId stand_in, node;
+    Index shift;
+  };
+  /// Copies once the nodes begin ... end - 1 that read stand-ins, with what is given for these.
+  /// Returns what `results` are then: a node, and the position of its first element.
+  ///
+  /// Throws Error{InvalidArgument} for elements that a node does not have. Cost: linear in the
+  /// nodes begin ... end - 1.
+  std::vector<std::pair<NodeId, Index>> copy(NodeId begin, NodeId end,
+                                             const std::vector<Given>& given,
+                                             const std::vector<NodeId>& results);
+
   /// Puts other numbers into a node of numbers. Throws Error{Shape} if they are not as many, or if
   /// the node is another one.
   void replace(NodeId id, std::vector<double> values);
@@ -133,7 +202,7 @@ class ArrayGraph {
   std::vector<NodeId> differing(NodeId begin, const std::vector<Sliced>& sliced,
                                 const std::vector<Carried>& carried) const;
 
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;
 };
 
 }  // namespace topograd::python

@@ -28,11 +28,9 @@ View view_of(const py::tuple& operand) {
   const NodeId node = operand[0].cast<NodeId>();
   if (operand.size() == 2) return element(node, operand[1].cast<std::int64_t>());
   const Buffer whole(operand[1], PyBUF_SIMPLE), part(operand[2], PyBUF_STRIDES);
-  Layout layout;
-  for (int d = 0; d < part->ndim; ++d) {
-    layout.shape.push_back(part->shape[d]);
-    layout.strides.push_back(part->strides[d]);
-  }
+  const auto axes = static_cast<std::size_t>(part->ndim);
+  Layout layout{Extents(Shape(part->shape, part->shape + axes)),
+                Extents(Shape(part->strides, part->strides + axes)), 0};
   layout.offset = static_cast<const char*>(part->buf) - static_cast<const char*>(whole->buf);
   return {node, std::move(layout)};
 }
@@ -55,7 +53,7 @@ Shape broadcast_shape(const std::vector<View>& views) {
   for (const View& view : views) axes = std::max(axes, view.layout.shape.size());
   Shape out(axes, 1);
   for (const View& view : views) {
-    const Shape& shape = view.layout.shape;
+    const Extents& shape = view.layout.shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       std::int64_t& extent = out[axes - shape.size() + d];
       if (shape[d] == 1 || shape[d] == extent) continue;
@@ -70,7 +68,7 @@ Shape broadcast_shape(const std::vector<View>& views) {
 }
 
 void broadcast(Layout& layout, const Shape& shape) {
-  Layout out{shape, Shape(shape.size(), 0), layout.offset};
+  Layout out{Extents(shape), Extents(Shape(shape.size(), 0)), layout.offset};
   const std::size_t missing = shape.size() - layout.shape.size();
   for (std::size_t d = 0; d < layout.shape.size(); ++d)
     if (layout.shape[d] != 1) out.strides[missing + d] = layout.strides[d];
@@ -129,6 +127,14 @@ struct Graph {
     for (const auto& [stand_in, start, result] : carried)
       states.push_back({stand_in, start, result});
     return graph.repeat(begin, count, slices, states);
+  }
+
+  std::vector<std::pair<NodeId, Index>> copy(
+      NodeId begin, NodeId end, const std::vector<std::tuple<NodeId, NodeId, Index>>& given,
+      const std::vector<NodeId>& results) {
+    std::vector<ArrayGraph::Given> places;
+    for (const auto& [stand_in, node, shift] : given) places.push_back({stand_in, node, shift});
+    return graph.copy(begin, end, places, results);
   }
 
   NodeId numbers(const Doubles& values) { return graph.numbers({values.begin(), values.end()}); }
@@ -191,6 +197,7 @@ void bind_graph(py::module_& module) {
       .def("reduce", &Graph::reduce)
       .def("accumulate", &Graph::accumulate)
       .def("repeat", &Graph::repeat)
+      .def("copy", &Graph::copy)
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)
       .def("model", &model_of_function, py::arg("root"), py::arg("x"), py::arg("blocks"),

@@ -134,15 +134,14 @@ class ConnectedElements {
     const bool is_leaf = node.kind == Kind::unknowns && !is_datum(node.first);
     if (!is_leaf && !std::ranges::any_of(node.operands, reads)) return;  // empty: no unknowns
     std::vector<Index> labels(node.size, kNone);
+    const std::vector<Index>&parts = node.parts(), &positions = node.positions();
     for (std::size_t e = 0; e < node.size; ++e) {
       switch (node.kind) {
         case Kind::unknowns: labels[e] = node.first + static_cast<Index>(e); break;
         case Kind::numbers:
         case Kind::scalar: break;
-        case Kind::gather: labels[e] = at(node.operands[0].node, node.positions[e]); break;
-        case Kind::join:
-          labels[e] = at(node.operands[node.parts[e]].node, node.positions[e]);
-          break;
+        case Kind::gather: labels[e] = at(node.operands[0].node, positions[e]); break;
+        case Kind::join: labels[e] = at(node.operands[parts[e]].node, positions[e]); break;
         case Kind::apply:
         case Kind::reduce:
           for (const View& view : node.operands)

@@ -215,7 +215,7 @@ std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<
   if (!data.empty()) {
     ArrayGraph with_leaves = graph;
     for (const NodeId node : data) {
-      const std::size_t number = model->add_data(graph[node].numbers, "data");
+      const std::size_t number = model->add_data(graph[node].numbers(), "data");
       with_leaves.become_leaves(node, kFirstDatum + model->data_[number].id().offset);
     }
     model->add_rows_of(with_leaves, root, x, proposed, loss, joins_rows);

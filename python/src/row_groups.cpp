@@ -20,11 +20,39 @@ namespace {
 
 constexpr std::size_t kMostSteps = 1'000'000;
 
-struct HashOfStep {
-  std::size_t operator()(const Step& s) const {
-    const std::uint64_t first = (std::uint64_t{static_cast<std::uint8_t>(s.op)} << 32) | s.a;
-    return ir::mix64(first ^ ir::mix64((std::uint64_t{s.b} << 32) | s.c));
+/// Where steps are in a list of different ones: a hash table with open addressing.
+class KnownSteps {
+ public:
+  /// The place of an equal step of the list, or that of this one, which is added.
+  std::uint32_t emplace(const Step& step, std::vector<Step>& list) {
+    if (2 * used_ >= slots_.size()) grow(list);
+    std::uint32_t& slot = slot_of(step, list);
+    if (slot != kFree) return slot;
+    slot = static_cast<std::uint32_t>(list.size());
+    ++used_;
+    list.push_back(step);
+    return slot;
   }
+
+ private:
+  static constexpr std::uint32_t kFree = ~std::uint32_t{0};
+
+  std::uint32_t& slot_of(const Step& s, const std::vector<Step>& list) {
+    const std::uint64_t first = (std::uint64_t{static_cast<std::uint8_t>(s.op)} << 32) | s.a;
+    std::size_t at = ir::mix64(first ^ ir::mix64((std::uint64_t{s.b} << 32) | s.c));
+    for (at &= slots_.size() - 1; slots_[at] != kFree && !(list[slots_[at]] == s);)
+      at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+  }
+  void grow(const std::vector<Step>& list) {
+    const std::vector<std::uint32_t> before = std::exchange(
+        slots_, std::vector<std::uint32_t>(std::max<std::size_t>(16, 2 * slots_.size()), kFree));
+    for (const std::uint32_t number : before)
+      if (number != kFree) slot_of(list[number], list) = number;
+  }
+
+  std::vector<std::uint32_t> slots_;
+  std::size_t used_ = 0;
 };
 
 /// The expression of some blocks, or the reason to divide them.
@@ -67,7 +95,7 @@ class Expression {
   std::priority_queue<std::uint64_t> open_;  // node, and how early its term was asked for
   std::vector<std::uint32_t> order_;         // terms, users before operands
   std::vector<std::uint32_t> outputs_;       // terms
-  std::unordered_map<Step, std::uint32_t, HashOfStep> known_;
+  KnownSteps known_;
   RowGroup out_;
 };
 
@@ -137,7 +165,7 @@ std::optional<std::vector<Index>> Expression::follow_term(std::uint32_t number) 
       break;
     }
     case Kind::gather: {
-      const ColumnId column = columns_.in_list(node.positions, term.column);
+      const ColumnId column = columns_.in_list(node.positions(), term.column);
       const std::uint32_t below = ask(node.operands[0].node, column);
       terms_[number].below[0] = below;
       break;
@@ -151,18 +179,18 @@ std::optional<std::vector<Index>> Expression::follow_join(std::uint32_t number) 
   const ArrayGraph::Node& node = graph_[terms_[number].node];
   const ColumnId column = terms_[number].column;
   const Column& from = columns_[column];
-  const Index part = node.parts[from[0]];
+  const Index part = node.parts()[from[0]];
   const std::size_t rows = from.is_constant() ? 1 : columns_.rows();
   for (std::size_t row = 1; row < rows; ++row) {
-    if (node.parts[from[row]] == part) continue;
+    if (node.parts()[from[row]] == part) continue;
     std::vector<Index> parts(rows);
-    for (std::size_t k = 0; k < rows; ++k) parts[k] = node.parts[from[k]];
+    for (std::size_t k = 0; k < rows; ++k) parts[k] = node.parts()[from[k]];
     return parts;
   }
   const NodeId source = node.operands[part].node;
   const bool is_scalar = graph_[source].kind == ArrayGraph::Kind::scalar;
-  const std::uint32_t below =
-      ask(source, is_scalar ? columns_.add_constant(0) : columns_.in_list(node.positions, column));
+  const std::uint32_t below = ask(
+      source, is_scalar ? columns_.add_constant(0) : columns_.in_list(node.positions(), column));
   terms_[number].below[0] = below;
   return std::nullopt;
 }
@@ -182,7 +210,7 @@ std::uint32_t Expression::write_term(const Term& term) {
   const ArrayGraph::Node& node = graph_[term.node];
   switch (node.kind) {
     case Kind::unknowns: return write_unknowns(node.first, term.column);
-    case Kind::numbers: return write_numbers(node.numbers, term.column);
+    case Kind::numbers: return write_numbers(node.numbers(), term.column);
     case Kind::scalar: return write_scalar(node.number);
     case Kind::apply: {
       Step made{.op = node.op};
@@ -222,11 +250,7 @@ std::uint32_t Expression::write_reduction(ir::Op op, const std::vector<std::uint
   return level[0];
 }
 
-std::uint32_t Expression::step(Step made) {
-  const auto [known, is_new] = known_.emplace(made, static_cast<std::uint32_t>(out_.steps.size()));
-  if (is_new) out_.steps.push_back(made);
-  return known->second;
-}
+std::uint32_t Expression::step(Step made) { return known_.emplace(made, out_.steps); }
 
 std::uint32_t Expression::write_scalar(double number) {
   out_.data.push_back({{}, number, true});

@@ -1,5 +1,6 @@
 """Loops whose body is traced once, and differential equations, beside plain loops, SciPy and closed forms."""
 
+import functools
 import inspect
 import itertools
 import math
@@ -113,6 +114,155 @@ def values_and_jacobian(function, x):
 
 def differences(function, x, h=1e-6):
     return np.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in np.eye(x.size)], 1)
+
+
+def one_step(a, b, force, h, p):
+    flow = (a - b) / p[0]
+    return {"a": a + h * (force - flow) / p[1], "b": [b + h * (flow - b * p[2])]}
+
+
+def by_steps(p, step):
+    a, b, out = 1.0, 0.5, []
+    for k in range(40):
+        found = step(a, b=b, force=FORCES[k], h=0.05, p=p)
+        a, b = found["a"], found["b"][0]
+        out.append(a + b)
+    return np.array(out)
+
+
+class Step(unittest.TestCase):
+    P = np.array([0.8, 1.7, 0.3])
+
+    def counted(self, f):
+        calls = itertools.count()
+
+        @functools.wraps(f)
+        def counting(*args, **kwargs):
+            next(calls)
+            return f(*args, **kwargs)
+
+        return counting, calls
+
+    def test_is_the_plain_loop_and_is_recorded_a_few_times(self):
+        counting, calls = self.counted(one_step)
+        step = topograd.step(counting)
+        expected = by_steps(self.P, one_step)
+        np.testing.assert_array_equal(by_steps(self.P, step), expected)
+        self.assertEqual(next(calls), 40)  # of numbers each call is one
+        found, jacobian, trace = values_and_jacobian(lambda p: by_steps(p, step), self.P)
+        self.assertLessEqual(next(calls), 41 + 5)  # numbers and traced states, the forces once more
+        self.assertEqual(trace.slow, [])
+        np.testing.assert_allclose(found, expected, 1e-13)
+        np.testing.assert_allclose(jacobian, differences(lambda p: by_steps(p, one_step), self.P), 1e-7, 1e-9)
+        plain = values_and_jacobian(lambda p: by_steps(p, one_step), self.P)
+        np.testing.assert_allclose(jacobian, plain[1], 1e-13, 1e-15)
+
+    def test_arrays_and_what_is_captured(self):
+        def run(p, decorate):
+            scale = p[1] * 2
+
+            @decorate
+            def one(y, row, h):
+                return y + h * (np.sin(row) * scale - y[::-1] * p[0]) * PLANE[0, 0]
+
+            y, out = np.ones(2), []
+            for k in range(40):
+                y = one(y, PLANE[k], 0.1)
+                out.append(y)
+            return np.concatenate(out)
+
+        expected = run(self.P, lambda f: f)
+        found, jacobian, _ = values_and_jacobian(lambda p: run(p, topograd.step), self.P)
+        np.testing.assert_allclose(found, expected, 1e-13)
+        np.testing.assert_allclose(jacobian, differences(lambda p: run(p, lambda f: f), self.P), 1e-7, 1e-9)
+
+    def test_what_changes_from_call_to_call_is_recorded_again(self):
+        def captured(p):
+            k = 0
+
+            @topograd.step
+            def one(y):
+                return p[0] * y + FORCES[k]
+
+            y, out = 1.0, []
+            for k in range(20):
+                y = one(y)
+                out.append(y)
+            return np.array(out)
+
+        def an_index(p):
+            one = topograd.step(lambda y, k: p[0] * y + FORCES[k])
+            y, out = 1.0, []
+            for k in range(20):
+                y = one(y, k)
+                out.append(y)
+            return np.array(out)
+
+        y, expected = 1.0, []
+        for k in range(20):
+            y = self.P[0] * y + FORCES[k]
+            expected.append(y)
+        for function in (captured, an_index):
+            with self.subTest(function.__name__):
+                found, jacobian, _ = values_and_jacobian(function, self.P)
+                np.testing.assert_allclose(found, expected, 1e-14)
+                np.testing.assert_allclose(jacobian, differences(function, self.P), 1e-6, 1e-8)
+
+    def test_a_branch_on_numbers_that_differ_is_traced_each_time(self):
+        def run(p, decorate):
+            one = decorate(lambda y, force: p[0] * y + (p[1] if force > 0 else p[2]))
+            y, out = 1.0, []
+            for k in range(30):
+                y = one(y, FORCES[k])
+                out.append(y)
+            return np.array(out)
+
+        found, _, trace = values_and_jacobian(lambda p: run(p, topograd.step), self.P)
+        np.testing.assert_allclose(found, run(self.P, lambda f: f), 1e-14)
+        self.assertEqual(len(trace.slow), 1)
+        self.assertIn("topograd.step traced a body again for each call: a branch", trace.slow[0][1])
+
+    def test_a_body_with_side_effects_is_found_out(self):
+        kept = []
+
+        @topograd.step
+        def one(y, p):
+            kept.append(y)
+            return p[0] * y + len(kept)
+
+        def run(p):
+            kept.clear()
+            y, out = 1.0, []
+            for _ in range(20):
+                y = one(y, p)
+                out.append(y)
+            return np.array(out)
+
+        with self.assertRaisesRegex(topograd.TracingError, "row 1 is"):
+            topograd.least_squares(lambda p: run(p) - 3, [0.5], options={"fallback": False})
+
+    def test_methods_and_what_is_no_function(self):
+        class Filter:
+            def __init__(self, gain):
+                self.gain = gain
+
+            @topograd.step
+            def update(self, y, p):
+                """One step."""
+                return y * p[0] + self.gain
+
+        self.assertEqual(Filter.update.__doc__, "One step.")
+
+        def run(p):
+            both, y, out = (Filter(0.5), Filter(2.0)), 1.0, []
+            for k in range(10):
+                y = both[k % 2].update(y, p)
+                out.append(y)
+            return np.array(out)
+
+        np.testing.assert_allclose(values_and_jacobian(run, self.P)[0], run(self.P), 1e-14)
+        with self.assertRaisesRegex(TypeError, "step: expected a function, got int"):
+            topograd.step(3)
 
 
 class Scan(unittest.TestCase):

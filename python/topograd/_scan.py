@@ -1,16 +1,20 @@
-"""Loops whose body is traced once: scan, and the number of the step that a body gets."""
+"""Loops whose body is traced once: scan, the number of the step that a body gets, and step."""
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
-from typing import Any, Callable
+import types
+from typing import Any, Callable, Iterator
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _core
 from ._buffer import buffered
-from ._trace import Array, Trace, Traced, TracingError, contains_traced, plain, tracer_of, user_location
+from ._reuse import _globals_of
+from ._trace import Array, Scalar, Trace, Traced, TracingError, contains_traced, plain, tracer_of, user_location
 
 #: Steps from which on a loop that could not be rolled is worth a word.
 _MANY = 100
@@ -285,3 +289,222 @@ def _rolled(trace: Trace, count: int, state: Any, arrays: list[Array], f: Callab
     results = [trace.array(plain(v))._whole_node() for v in found]
     histories = trace.graph.repeat(loop.begin, count, loop.sliced, list(zip(nodes, starts, results)))
     return [trace.wrap(h, (count + 1, *a.shape)) for h, a in zip(histories, arrays)]
+
+
+class _Differs(Exception):
+    """Numbers of a call differ from those with which the body was recorded."""
+
+    def __init__(self, at: set[int]) -> None:
+        super().__init__()
+        self.at = at
+
+
+#: Types that are constants of a recorded body, compared by value.
+_CONSTANTS = (int, bool, str, bytes, complex, type(None))
+
+
+class _Recorded:
+    """The body of a step for arguments of one kind: nodes that are copied for each call.
+
+    leaves are those of the first call; the numbers of `data` are given anew by each call, all others
+    are part of the body.
+    """
+
+    def __init__(self, trace: Trace, f: Callable, leaves: list[Any], tree: Any, data: set[int]) -> None:
+        loop = _Loop(trace, 1)
+        self.begin, self.data, self.leaves = loop.begin, data, leaves
+        given = []
+        self.stand_ins: list[int] = []
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, Array) or k in data:
+                made = loop.stand_in(np.shape(leaf))
+                made.boolean = getattr(leaf, "boolean", False)
+                self.stand_ins.append(made._whole_node())
+                given.append(made)
+            else:
+                given.append(leaf)
+        before = len(trace.slow)
+        args, kwargs = _unflattened(tree, iter(given))
+        found: list[Any] = []
+        self.tree = _flattened(f(*args, **kwargs), found)
+        del trace.slow[before:]  # in a body that is recorded once nothing is slow
+        self.results: list[Any] = []
+        self.nodes: list[int] = []
+        for value in found:
+            value = plain(value)
+            if contains_traced(value) or isinstance(value, Traced):
+                array = trace.array(value)
+                self.results.append((array.shape, array.boolean))
+                self.nodes.append(array._whole_node())
+            else:
+                self.results.append(value)
+        self.end = trace.graph.size()
+
+    def __call__(self, trace: Trace, leaves: list[Any]) -> Any:
+        """What the step returns for other arguments. Raises _Differs if they are of another kind."""
+        differ = {k for k, (new, old) in enumerate(zip(leaves, self.leaves))
+                  if k not in self.data and type(new) is float and not _same_float(new, old)}
+        if differ:
+            raise _Differs(differ)
+        places, numbers = [], []
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, Scalar) and leaf._made is None:
+                places.append((leaf._source, max(leaf._at, 0)))
+            elif isinstance(leaf, Array):
+                places.append((leaf._whole_node(), 0))
+            elif k in self.data:
+                places.append((-1, len(numbers)))
+                numbers.extend([leaf] if type(leaf) is float else leaf.ravel().tolist())
+        node = trace.graph.numbers(np.array(numbers)) if numbers else 0
+        given = [(s, node if source < 0 else source, at) for s, (source, at) in zip(self.stand_ins, places)]
+        made = iter(trace.graph.copy(self.begin, self.end, given, self.nodes))
+        values = []
+        for result in self.results:
+            if type(result) is not tuple:
+                values.append(result)
+                continue
+            shape, boolean = result
+            source, at = next(made)
+            if not shape:
+                values.append(Scalar(trace, source, at, boolean))
+                continue
+            size = int(np.prod(shape, dtype=int))
+            if at:
+                source = trace.graph.gather(source, np.arange(at, at + size, dtype=np.int64))
+            values.append(trace.wrap(source, shape, boolean))
+        return _unflattened(self.tree, iter(values))
+
+
+def _same_float(a: float, b: Any) -> bool:
+    return a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b)) or a != a and b != b
+
+
+def _flattened(value: Any, leaves: list[Any]) -> Any:
+    """The structure of tuples, lists and dicts; what is in them is appended to leaves."""
+    kind = type(value)
+    if kind in (tuple, list):
+        return (kind, tuple([_flattened(v, leaves) for v in value]))
+    if kind is dict:
+        return (kind, tuple(value), tuple([_flattened(v, leaves) for v in value.values()]))
+    leaves.append(value)
+    return None
+
+
+def _unflattened(tree: Any, leaves: Iterator[Any]) -> Any:
+    if tree is None:
+        return next(leaves)
+    if tree[0] is dict:
+        return dict(zip(tree[1], [_unflattened(t, leaves) for t in tree[2]]))
+    return tree[0]([_unflattened(t, leaves) for t in tree[1]])
+
+
+class _Step:
+    """A function that is one step of a chain, recorded once for arguments of one kind."""
+
+    def __init__(self, f: Callable) -> None:
+        functools.update_wrapper(self, f)
+        self._f = f
+        self._names = _globals_of(f.__code__) if isinstance(f, types.FunctionType) else ()
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves: list[Any] = []
+        tree = _flattened((args, kwargs), leaves)
+        leaves = [_number(plain(v)) for v in leaves]
+        captured = self._captured()
+        trace = next((v.tracer for v in leaves if isinstance(v, Array)), None)
+        if trace is None:
+            inside = next((c for c in captured if contains_traced(c)), None)
+            if inside is None:
+                return self._f(*args, **kwargs)
+            trace = tracer_of(inside)
+        return self._of_traced(trace, args, kwargs, leaves, tree, captured)
+
+    def _captured(self) -> list[Any]:
+        """What the body reads beside its arguments: other objects mean another body."""
+        if not isinstance(self._f, types.FunctionType):
+            return []
+        found = []
+        for cell in self._f.__closure__ or ():
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # not yet assigned
+                found.append(None)
+        names = self._f.__globals__
+        return found + [names[n] for n in self._names if n in names]
+
+    def _of_traced(self, trace: Trace, args: tuple, kwargs: dict, leaves: list[Any], tree: Any,
+                   captured: list[Any]) -> Any:
+        recorded, held = trace.steps.setdefault(self, ({}, []))
+        kinds = tuple([_kind(v) for v in leaves])
+        key = (tree, kinds, tuple([c if type(c) is float else id(c) for c in captured]))
+        if None in kinds:
+            return self._f(*args, **kwargs)
+        try:
+            known = recorded.get(key, self)
+        except TypeError:  # a key that is no key
+            return self._f(*args, **kwargs)
+        if known is None:
+            return self._f(*args, **kwargs)
+        data = {k for k, v in enumerate(leaves) if isinstance(v, np.ndarray)}
+        if isinstance(known, _Recorded):
+            try:
+                return known(trace, leaves)
+            except _Differs as numbers:
+                data = known.data | numbers.at
+        held.append((leaves, captured))  # nothing else gets their addresses
+        try:
+            made = _Recorded(trace, self._f, leaves, tree, data)
+        except (TracingError, IndexError) as error:
+            # It may branch on a number, or use one as an index: then it is a step of its own each time.
+            recorded[key] = None
+            trace.slow.append((user_location(), f"topograd.step traced a body again for each call: {error}"))
+            return self._f(*args, **kwargs)
+        recorded[key] = made
+        return made(trace, leaves)
+
+
+def _number(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return float(value) if isinstance(value, np.floating) else value
+
+
+def _kind(value: Any) -> Any:
+    """What must be the same in two calls for one body to serve both; None if a body cannot be kept."""
+    if isinstance(value, Array):
+        return ("traced", value.shape, value.boolean)
+    if type(value) is float:
+        return float
+    if isinstance(value, np.ndarray):
+        return ("numbers", value.shape) if value.dtype.kind == "f" and type(value) is np.ndarray else None
+    if isinstance(value, _CONSTANTS):
+        return (type(value), value)
+    return None if isinstance(value, Traced) else ("object", id(value))
+
+
+def step(f: Callable) -> Callable:
+    """Marks a function as one step of a chain: ``@topograd.step``.
+
+    In a traced function the body runs once, and what it recorded is copied for each call whose
+    arguments have the same structure, shapes and types; values and derivatives are those of the plain
+    calls. Called with numbers alone, it is the function itself.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(*args)`` returns arrays and numbers, in tuples, lists or dicts. It must depend on its
+        arguments and on what it captures alone, and change neither. Numbers and arrays of numbers may
+        differ from call to call, so pass ``u[k]``: an integer ``k`` is part of the body, which is then
+        recorded for each k.
+
+    Returns
+    -------
+    callable
+        With the arguments and results of f. A body that cannot be recorded for numbers that differ,
+        because it branches on them, is traced for each call, and a warning says why.
+    """
+    if not callable(f):
+        raise TypeError(f"step: expected a function, got {type(f).__name__}")
+    return _Step(f)

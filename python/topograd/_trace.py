@@ -102,6 +102,8 @@ class Trace:
         self.start: Callable[[], np.ndarray] | None = None
         #: relative tolerance of integrations whose steps were chosen by these numbers; 0: none
         self.integrated = 0.0
+        #: bodies of functions that are steps of chains, and what these bodies captured
+        self.steps: dict[Any, tuple[dict, list]] = {}
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 
