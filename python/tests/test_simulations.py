@@ -238,7 +238,7 @@ class Step(unittest.TestCase):
                 out.append(y)
             return np.array(out)
 
-        with self.assertRaisesRegex(topograd.TracingError, "row 1 is"):
+        with self.assertRaisesRegex(topograd.TracingError, r"row \d+ is"):
             topograd.least_squares(lambda p: run(p) - 3, [0.5], options={"fallback": False})
 
     def test_methods_and_what_is_no_function(self):
