@@ -5,6 +5,7 @@
 #include "../ir/passes/passes.hpp"
 #include "op_numbers.hpp"
 #include "rules.hpp"
+#include "second_order.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,23 +24,31 @@ constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 /// Columns of one forward sweep: eight numbers are a line of the cache.
 constexpr std::size_t kWide = 8, kNarrow = 4;
 
-/// The rules of one op as programs: number k is the derivative by operand k.
+/// y = op(a, b, c) as a program of as many parameters as the op has operands.
+ir::Program program_of(Op op) {
+  ir::Graph graph;
+  std::array<Id, 3> operands{};
+  const auto arity = static_cast<std::uint32_t>(ir::arity(op));
+  for (std::uint32_t k = 0; k < arity; ++k) operands[k] = graph.leaf(Op::Parameter, k);
+  const Id y = graph.add(op, operands[0], operands[1], operands[2]);
+  return graph.extract({&y, 1}, {.parameters = arity});
+}
+
+/// Programs of one op: number k is the derivative by operand k, or, in the order of
+/// autodiff::hessian(), a second one.
 class OpRules {
  public:
+  explicit OpRules(ir::Program second) : program_(std::move(second)) {}
   explicit OpRules(Op op) {
-    ir::Graph graph;
-    std::array<Id, 3> operands{};
     const auto arity = static_cast<std::uint32_t>(ir::arity(op));
-    for (std::uint32_t k = 0; k < arity; ++k) operands[k] = graph.leaf(Op::Parameter, k);
-    const Id y = graph.add(op, operands[0], operands[1], operands[2]);
-    Builder builder(graph.extract({&y, 1}, {.parameters = arity}));
+    Builder builder(program_of(op));
     const std::array<Partial, 3> rules = partials(builder, builder.outputs()[0]);
     std::vector<Id> numbers;
     for (std::uint32_t k = 0; k < arity; ++k) numbers.push_back(number(builder, rules[k]));
     program_ = builder.extract(numbers, builder.leaves());
   }
 
-  void evaluate(double a, double b, double c, double out[3]) const {
+  void evaluate(double a, double b, double c, double* out) const {
     thread_local std::vector<double> values;
     values.resize(std::max(values.size(), program_.nodes.size()));
     const double operands[3] = {a, b, c};
@@ -419,6 +428,110 @@ void NodeSweep::linearize(const ir::Inputs<double>& in, std::span<double> out,
     differentiate<true>(columns, work);
   } else {
     differentiate<false>(columns, work);
+  }
+}
+
+namespace {
+
+/// Ops whose second derivatives need no care: they are finite wherever first ones are.
+bool is_plain(Op op) {
+  switch (op) {  // NOLINT(clang-diagnostic-switch-enum): all others get programs
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Div:
+    case Op::Neg:
+    case Op::Square:
+    case Op::Exp:
+    case Op::Log:
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Tan:
+    case Op::Tanh: return true;
+    default: return false;
+  }
+}
+
+const OpRules& curvature_of(Op op) {
+  static const auto& all = *new std::vector<OpRules>([] {
+    std::vector<OpRules> rules;
+    for (const ir::OpInfo& each : ir::kOps) {
+      const ir::Program f = program_of(is_plain(each.op) ? each.op : Op::Neg);
+      rules.emplace_back(hessian(f, all_slots(f)));
+    }
+    return rules;
+  }());
+  return all[static_cast<std::size_t>(op)];
+}
+
+/// The tangents of the derivatives d of an op, from those of its operands.
+void tangents_of_partials(const ir::Node& n, const double* v, const double* t, double out[2]) {
+  const double a = v[n.args[0]], ta = t[n.args[0]];
+  if (n.operands().size() == 1) {
+    double second = 0;
+    curvature_of(n.op).evaluate(a, 0, 0, &second);
+    out[0] = second * ta;
+    return;
+  }
+  const double b = v[n.args[1]], tb = t[n.args[1]];
+  double second[3] = {};
+  if (n.op == Op::Mul) {
+    second[1] = 1;
+  } else if (n.op == Op::Div) {
+    second[1] = -1 / (b * b);
+    second[2] = -2 * a * second[1] / b;
+  } else {
+    curvature_of(n.op).evaluate(a, b, 0, second);
+  }
+  out[0] = second[0] * ta + second[1] * tb;
+  out[1] = second[1] * ta + second[2] * tb;
+}
+
+bool is_linear(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Neg; }
+
+}  // namespace
+
+std::optional<CurvatureSweep> CurvatureSweep::make(const ir::Program& f) {
+  ir::Program expanded = has(f, &ir::OpInfo::composite) ? ir::expand(f) : f;
+  const auto is_fit = [](const ir::Node& n) { return ir::is_leaf(n.op) || is_plain(n.op); };
+  if (!std::ranges::all_of(expanded.nodes, is_fit)) return std::nullopt;
+  return CurvatureSweep(std::move(expanded));
+}
+
+std::size_t CurvatureSweep::bytes() const { return program_.nodes.capacity() * sizeof(ir::Node); }
+
+void CurvatureSweep::add(const ir::Inputs<double>& in, std::span<const double> weights,
+                         std::span<const double> p, std::span<double> out) const {
+  const std::vector<ir::Node>& nodes = program_.nodes;
+  // Values and tangents, adjoints and their tangents.
+  std::vector<double> v(nodes.size()), t(nodes.size(), 0), g(nodes.size(), 0), h(nodes.size(), 0);
+  double d[3] = {};
+  for (Id id = 0; id < nodes.size(); ++id) {
+    const ir::Node& n = nodes[id];
+    if (n.op == Op::Literal) {
+      v[id] = n.literal();
+    } else if (ir::is_leaf(n.op)) {
+      v[id] = (*ir::leaf_space(n.op, in))[n.slot()];
+      if (n.op == Op::Parameter) t[id] = p[n.slot()];
+    } else {
+      const bool binary = n.operands().size() > 1;
+      v[id] = OpNumbers<true>::any(n.op, v[n.args[0]], binary ? v[n.args[1]] : 0, 0, false, d);
+      t[id] = zero_rule(d[0], t[n.args[0]]) + (binary ? zero_rule(d[1], t[n.args[1]]) : 0);
+    }
+  }
+  for (std::size_t row = 0; row < weights.size(); ++row) g[program_.outputs[row]] += weights[row];
+  for (std::size_t id = nodes.size(); id-- > 0;) {
+    const ir::Node& n = nodes[id];
+    if (n.op == Op::Parameter) out[n.slot()] += h[id];
+    if (ir::is_leaf(n.op) || (g[id] == 0 && h[id] == 0)) continue;
+    const bool binary = n.operands().size() > 1;
+    OpNumbers<true>::any(n.op, v[n.args[0]], binary ? v[n.args[1]] : 0, 0, false, d);
+    double of_d[2] = {};
+    if (!is_linear(n.op)) tangents_of_partials(n, v.data(), t.data(), of_d);
+    for (std::size_t k = 0; k < n.operands().size(); ++k) {
+      g[n.args[k]] += zero_rule(d[k], g[id]);
+      h[n.args[k]] += zero_rule(d[k], h[id]) + zero_rule(of_d[k], g[id]);
+    }
   }
 }
 

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace topograd::autodiff {
@@ -113,6 +115,33 @@ class NodeSweep {
   std::vector<Row> rows_;                    // ascending by node
   std::uint32_t slots_ = 0, partials_ = 0;
   std::size_t operations_ = 0;
+};
+
+/// Products with the second derivatives of a long program's rows, computed node by node with
+/// numbers.
+///
+/// A tangent goes forward beside the values, an adjoint backward with its tangent beside it.
+/// Memory: four numbers for each node, however many steps of a loop the nodes are.
+///
+/// Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., section 5.1.
+class CurvatureSweep {
+ public:
+  /// Nothing if f has an op whose derivatives have kinks, limits or domains that programs of second
+  /// derivatives treat with care (second_order.hpp): abs, min, max, select, lengths, ...
+  static std::optional<CurvatureSweep> make(const ir::Program& f);
+
+  std::size_t bytes() const;
+  /// Adds Σ weights[i] ∇²rᵢ p to out.
+  ///
+  ///   weights  one number for each row
+  ///   p, out   by parameter slot
+  void add(const ir::Inputs<double>& in, std::span<const double> weights, std::span<const double> p,
+           std::span<double> out) const;
+
+ private:
+  explicit CurvatureSweep(ir::Program f) : program_(std::move(f)) {}
+
+  ir::Program program_;  // without composite ops
 };
 
 }  // namespace topograd::autodiff

@@ -450,6 +450,7 @@ void RolledSweep::Layout::find_facts(RolledSweep& sweep) const {
       facts.states += kept_[piece.first_item + item].is_state;
       facts.operations += !ir::is_leaf(f_.nodes[piece.first + item].op);
     }
+    sweep.all_loops_.push_back(facts);
     if (facts.steps * facts.operations <= most) continue;
     most = facts.steps * facts.operations;
     facts.loops = sweep.facts_.loops;
@@ -488,18 +489,25 @@ bool RolledSweep::Layout::repair(std::vector<RepeatedNodes>& loops) const {
   return true;
 }
 
-std::optional<RolledSweep> RolledSweep::make(const ir::Program& f) {
+std::optional<RolledSweep> RolledSweep::make(const ir::Program& f, Obstacle* why) {
   const auto composite = [](const ir::Node& n) { return ir::info(n.op).composite; };
-  if (std::ranges::any_of(f.nodes, composite)) return make(ir::expand(f));
+  if (std::ranges::any_of(f.nodes, composite)) return make(ir::expand(f), why);
   std::vector<RepeatedNodes> loops = find_repetitions(f);
+  Obstacle found;
   for (int tried = 0; tried < kMostLayouts; ++tried) {
     const std::vector<RepeatedNodes> now = loops;
     Layout layout(f, now);
-    if (2 * layout.repeated() < f.nodes.size()) return std::nullopt;
+    found.repeated = static_cast<double>(layout.repeated()) / static_cast<double>(f.nodes.size());
+    if (found.repeated < 0.5) break;
     RolledSweep out;
     if (layout.make(out)) return out;
-    if (!layout.repair(loops)) return std::nullopt;
+    const bool repaired = layout.repair(loops);
+    found.given_up += !repaired || loops.size() < now.size();
+    for (const RepeatedNodes& loop : now)
+      found.most_steps = std::max<std::size_t>(found.most_steps, loop.count);
+    if (!repaired) break;
   }
+  if (why != nullptr) *why = found;
   return std::nullopt;
 }
 

@@ -40,15 +40,26 @@ class RolledSweep {
     std::size_t loops = 0;
   };
 
+  /// Why a program has no loops.
+  struct Obstacle {
+    double repeated = 0;         ///< share of its nodes that loops would save
+    std::size_t given_up = 0;    ///< loops that read what has no fixed distance
+    std::size_t most_steps = 0;  ///< of the longest of these
+  };
+
   /// Nothing if repetitions are not most of the program, or if what they read follows no fixed
   /// distance.
   ///
+  ///   why  receives the reason if there is nothing; may be null
+  ///
   /// Cost: that of find_repetitions().
-  static std::optional<RolledSweep> make(const ir::Program& f);
+  static std::optional<RolledSweep> make(const ir::Program& f, Obstacle* why = nullptr);
 
   std::size_t rows() const { return rows_.size(); }
   std::size_t operations() const { return operations_; }
   const Facts& facts() const { return facts_; }
+  /// Of each loop alone, in the order of the program.
+  std::span<const Facts> loops() const { return all_loops_; }
   std::size_t bytes() const;
   /// Of a Workspace with derivatives by so many parameters.
   std::size_t workspace_bytes(std::size_t parameters) const;
@@ -105,6 +116,7 @@ class RolledSweep {
   std::uint32_t values_ = 0, tangents_ = 0;
   std::size_t operations_ = 0;
   Facts facts_;
+  std::vector<Facts> all_loops_;
 };
 
 }  // namespace topograd::autodiff

@@ -54,6 +54,17 @@ std::string long_part(const Summary& s) {
   return out;
 }
 
+std::string shared_part(const Summary& s) {
+  std::string out;
+  for (std::size_t k = 0; k < std::min(s.shared_values.size(), kMostLongExpressions); ++k) {
+    const SharedValues& of = s.shared_values[k];
+    out += "  " + (of.label.empty() ? "residual" : of.label) + ": " + text(of) + "\n";
+  }
+  if (s.shared_values.size() > kMostLongExpressions)
+    out += formatted("  and %llu more\n", wide(s.shared_values.size() - kMostLongExpressions));
+  return out;
+}
+
 std::string problem_part(const Summary& s) {
   std::string out =
       row("Parameters", s.parameters) + row("Unknowns", s.unknowns) + row("Residuals", s.residuals);
@@ -62,7 +73,7 @@ std::string problem_part(const Summary& s) {
   if (s.energies > 0) out += row("Energies", s.energies);
   out += row("Topologies", s.topologies.size());
   if (s.host_residuals > 0) out += row("Residual blocks on the host", s.host_residuals);
-  out += long_part(s);
+  out += long_part(s) + shared_part(s);
   for (const TopologySummary& t : s.topologies) {
     out += formatted("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
                      t.outputs);

@@ -163,6 +163,7 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t read_unknowns = 0;   ///< free coordinates that the other rows, or energies, read
   std::uint64_t host_residuals = 0;  ///< blocks of opaque code, which ran on the host
   std::vector<LongExpression> long_expressions;  ///< what of them is the library's own
+  std::vector<SharedValues> shared_values;       ///< marked by shared(): stored or inlined
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
   std::vector<UnreadBlock> unread_blocks;  ///< blocks that nothing reads: unchanged

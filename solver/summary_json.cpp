@@ -61,8 +61,33 @@ Json long_expressions(const Summary& summary) {
       one["states"] = e.states;
       one["step_operations"] = e.step_operations;
     }
+    for (const LongLoop& loop : e.loops)
+      one["loops"].push_back({{"levels", loop.levels()},
+                              {"instances", loop.instances()},
+                              {"operations", loop.operations},
+                              {"states", loop.states}});
+    if (e.rolling == Rolling::irregular) {
+      one["repeated"] = e.repeated;
+      one["given_up"] = e.given_up;
+    }
     if (e.work_bytes > 0) one["work_bytes"] = e.work_bytes;
     out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json shared_values(const Summary& summary) {
+  Json out = Json::array();
+  for (const SharedValues& of : summary.shared_values) {
+    out.push_back({{"label", of.label},
+                   {"values", of.values},
+                   {"groups", of.groups},
+                   {"blocks", of.blocks},
+                   {"stored", of.stored},
+                   {"operations_stored", of.operations_stored},
+                   {"operations_inlined", of.operations_inlined},
+                   {"seconds_stored", of.seconds_stored},
+                   {"seconds_inlined", of.seconds_inlined}});
   }
   return out;
 }
@@ -122,6 +147,7 @@ void add_place(Json& json, const Summary& s) {
   json["left_out"] = s.left_out;
   json["degrees_of_freedom"] = s.degrees_of_freedom();
   json["host_residuals"] = s.host_residuals;
+  if (!s.shared_values.empty()) json["shared_values"] = shared_values(s);
   if (!s.long_expressions.empty()) json["long_expressions"] = long_expressions(s);
   json["energies"] = s.energies;
   json["topologies"] = topologies(s);

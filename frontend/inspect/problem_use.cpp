@@ -53,6 +53,7 @@ Problem ProblemUse::view_of(Problem& problem) {
 
 void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
   detail::ProblemState& state = detail::whole(problem.state_);
+  state.shared_rows.settle(state, kernels);
   if (kernels) {
     state.long_blocks.trace(state);
   } else {
@@ -65,16 +66,29 @@ std::vector<LongExpression> ProblemUse::long_expressions(const Problem& problem)
   return state.long_blocks.describe(state);
 }
 
+bool ProblemUse::hvp_of_long_blocks(const Problem& problem, std::span<const double> x,
+                                    std::span<const double> p, bool with_losses,
+                                    std::span<double> out) {
+  const detail::ProblemState& state = detail::whole(problem.state_);
+  return state.long_blocks.hvp(state, x, p, with_losses, out);
+}
+
+std::vector<SharedValues> ProblemUse::shared_values(const Problem& problem) {
+  const std::span<const SharedValues> found = detail::whole(problem.state_).shared_rows.described();
+  return {found.begin(), found.end()};
+}
+
 Residuals ProblemUse::add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
-                                  const ResidualOptions& options) {
+                                  const ResidualOptions& options, bool whatever_the_size) {
   detail::ProblemState& state = detail::changing(problem.state_, "add_residual");
   if (width == 0 || rows.empty() || rows.size() % width != 0)
     throw Error(ErrorCode::Shape, "add_residual: expected blocks of " + std::to_string(width) +
                                       " rows, got " + std::to_string(rows.size()) + " rows");
   Residuals added{.problem = state.serial, .first = 0, .last = 0, .count = rows.size() / width};
-  if (added.count == 1) {
+  const std::size_t least = whatever_the_size ? 0 : detail::LongBlocks::kLeastNodes;
+  if (added.count == 1 && !whatever_the_size) {
     added.first = problem.add_residual(rows, options).id;
-  } else if (const auto first = detail::trace_parts(state, rows, width, options)) {
+  } else if (const auto first = detail::trace_parts(state, rows, width, options, least)) {
     added.first = *first;
   } else {
     for (std::size_t row = 0; row < rows.size(); row += width) {

@@ -35,12 +35,24 @@ class ProblemUse {
   /// count.
   static std::vector<LongExpression> long_expressions(const Problem& problem);
 
+  /// The Hessian of the cost times p at x, if all blocks are long expressions without kinks
+  /// (LongBlocks::hvp); otherwise false.
+  static bool hvp_of_long_blocks(const Problem& problem, std::span<const double> x,
+                                 std::span<const double> p, bool with_losses,
+                                 std::span<double> out);
+
+  /// What was decided of the values that shared() marked.
+  static std::vector<SharedValues> shared_values(const Problem& problem);
+
   /// Adds a residual block for each `width` rows. Rows that are the ends of one long computation
   /// share its evaluation, as those of one block do, and each block has a loss of its own.
   ///
+  ///
+  ///   whatever_the_size  also if the rows have few operations
+  ///
   /// Throws Error{Shape} if `width` does not divide the rows, and what add_residual() throws.
   static Residuals add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
-                               const ResidualOptions& options);
+                               const ResidualOptions& options, bool whatever_the_size = false);
 
   /// Checks that the problem of an object still exists, before a call on the object.
   ///

@@ -1,10 +1,13 @@
 // Evaluates long residual blocks, and makes them instances of topologies where these serve better.
 #include "long_block.hpp"
+#include "../inspect/problem_use.hpp"
 #include "../traced_function.hpp"
 #include "problem_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 namespace topograd::detail {
@@ -31,13 +34,11 @@ LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainP
       rows_(raw.rows.begin(), raw.rows.end()),
       uniforms_(plain.uniforms) {
   choose_sweep(plain.program);
+  arguments_ = arguments_of(state, plain.parameters);
+  std::uint32_t argument = 0;
   for (const std::uint32_t scalar : plain.parameters) {  // ascending
-    const auto [offset, width] = block_of(state.unknowns, scalar);
-    if (arguments_.offsets.empty() || arguments_.offsets.back() != offset) {
-      arguments_.offsets.push_back(offset);
-      arguments_.widths.push_back(width);
-    }
-    places_.push_back({static_cast<std::uint32_t>(arguments_.offsets.size() - 1), scalar - offset});
+    while (scalar >= arguments_.offsets[argument] + arguments_.widths[argument]) ++argument;
+    places_.push_back({argument, scalar - arguments_.offsets[argument]});
   }
   for (const std::uint32_t node : plain.data) {
     const TapeNode& leaf = nodes_[node];
@@ -46,15 +47,32 @@ LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainP
   }
 }
 
+LongBlock::Arguments LongBlock::arguments_of(const ProblemState& state,
+                                             std::span<const std::uint32_t> scalars) {
+  Arguments out;
+  for (const std::uint32_t scalar : scalars) {
+    const auto [offset, width] = block_of(state.unknowns, scalar);
+    if (!out.offsets.empty() && out.offsets.back() == offset) continue;
+    out.offsets.push_back(offset);
+    out.widths.push_back(width);
+  }
+  return out;
+}
+
 void LongBlock::choose_sweep(const ir::Program& program) {
   const std::size_t parameters = program.leaves.parameters;
-  rolled_ = autodiff::RolledSweep::make(program);
+  autodiff::RolledSweep::Obstacle why;
+  rolled_ = autodiff::RolledSweep::make(program, &why);
+  description_.repeated = why.repeated;
+  description_.given_up = why.given_up;
   if (rolled_) {
     const autodiff::RolledSweep::Facts& facts = rolled_->facts();
     description_.steps = facts.steps;
     description_.states = facts.states;
     description_.step_operations = facts.operations;
     description_.rolling = Rolling::loop;
+    for (const autodiff::RolledSweep::Facts& loop : rolled_->loops())
+      description_.loops.push_back({loop.steps, loop.states, loop.operations});
     const bool is_wide = facts.operations > LongBlocks::kMostInStep &&
                          rolled_->operations() < LongBlocks::kManyOperations;
     if (is_wide) description_.rolling = Rolling::wide;
@@ -66,6 +84,7 @@ void LongBlock::choose_sweep(const ir::Program& program) {
     return;
   }
   rolled_.reset();
+  description_.loops.clear();
   sweep_.emplace(program);
 }
 
@@ -85,16 +104,19 @@ std::size_t LongBlock::bytes() const {
          (rows_.capacity() + uniforms_.capacity()) * sizeof(std::uint32_t);
 }
 
-bool LongBlock::evaluate(const double* const* blocks, double* residuals, double** jacobians) const {
-  struct Numbers {
-    std::vector<double> parameters, data, uniforms;
-    std::vector<autodiff::NodeSweep::Column> columns;
-    autodiff::NodeSweep::Workspace work;
-  };
-  thread_local Numbers numbers;
-  numbers.parameters.clear();
-  for (const Place& place : places_)
-    numbers.parameters.push_back(blocks[place.argument][place.coordinate]);
+/// What the slots of the program read.
+struct LongBlock::Inputs {
+  std::vector<double> parameters, data, uniforms;
+  std::vector<autodiff::NodeSweep::Column> columns;
+  autodiff::NodeSweep::Workspace work;
+
+  ir::Inputs<double> view() const {
+    return {
+        .parameters = parameters, .data = data, .uniforms = uniforms, .tangents = {}, .seeds = {}};
+  }
+};
+
+void LongBlock::read_data(Inputs& numbers) const {
   const std::span<const double> entries =
       state_.data.size() == 0 ? std::span<const double>() : state_.data.numbers();
   numbers.data.clear();
@@ -103,11 +125,39 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
   numbers.uniforms.clear();
   for (const std::uint32_t uniform : uniforms_)
     numbers.uniforms.push_back(state_.uniforms[uniform]);
-  const ir::Inputs<double> in{.parameters = numbers.parameters,
-                              .data = numbers.data,
-                              .uniforms = numbers.uniforms,
-                              .tangents = {},
-                              .seeds = {}};
+}
+
+bool LongBlock::add_curvature(std::span<const double> x, std::span<const double> weights,
+                              std::span<const double> p, std::span<double> out) const {
+  std::call_once(curvature_made_, [&] {
+    const PlainProgram plain = plain_program(
+        tape(), [](const TapeNode& node) { return node.a; },
+        state_.caller("add_residual", "long expression"));
+    curvature_ = autodiff::CurvatureSweep::make(plain.program);
+  });
+  if (!curvature_) return false;
+  Inputs numbers;
+  read_data(numbers);
+  std::vector<double> direction, product(places_.size(), 0);
+  const auto scalar = [&](const Place& place) {
+    return arguments_.offsets[place.argument] + place.coordinate;
+  };
+  for (const Place& place : places_) {
+    numbers.parameters.push_back(x[scalar(place)]);
+    direction.push_back(p[scalar(place)]);
+  }
+  curvature_->add(numbers.view(), weights, direction, product);
+  for (std::size_t k = 0; k < places_.size(); ++k) out[scalar(places_[k])] += product[k];
+  return true;
+}
+
+bool LongBlock::evaluate(const double* const* blocks, double* residuals, double** jacobians) const {
+  thread_local Inputs numbers;
+  numbers.parameters.clear();
+  for (const Place& place : places_)
+    numbers.parameters.push_back(blocks[place.argument][place.coordinate]);
+  read_data(numbers);
+  const ir::Inputs<double> in = numbers.view();
   const std::span<double> out(residuals, rows_.size());
   if (jacobians == nullptr) {
     if (rolled_) {
@@ -156,7 +206,8 @@ const LongBlock::Shared& LongBlock::shared(const double* const* blocks, bool der
     bool derivatives = false;
     Shared numbers;
   };
-  thread_local Known known;
+  thread_local std::array<Known, 64> all;  // several blocks may be evaluated in turn
+  Known& known = all[serial_ % all.size()];
   Point now = point(blocks);
   const bool has_nan = std::ranges::any_of(now.x, [](double v) { return v != v; });
   if (!has_nan && known.point == now && (known.derivatives || !derivatives)) return known.numbers;
@@ -250,8 +301,9 @@ std::uint64_t LongBlocks::append(ProblemState& state, Added added, const Residua
   if (added.part) block.function = added.part;
   block.rows = static_cast<std::uint32_t>(block.function->rows());
   added.label = block.label;
+  added.id = state.blocks.append(std::move(block));
   added_.push_back(std::move(added));
-  return state.blocks.append(std::move(block));
+  return added_.back().id;
 }
 
 std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape& raw,
@@ -267,8 +319,8 @@ std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape&
 std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const RawTape& raw,
                                                    std::size_t width,
                                                    const ResidualOptions& options,
-                                                   const Caller& caller) {
-  if (raw.nodes.size() < kLeastNodes || !raw.guards.empty()) return std::nullopt;
+                                                   const Caller& caller, std::size_t least) {
+  if (raw.nodes.size() < least || !raw.guards.empty()) return std::nullopt;
   const std::uint64_t hash = shape_hash(raw);
   const std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
   if (block == nullptr) return std::nullopt;
@@ -282,19 +334,41 @@ std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const Ra
 }
 
 void LongBlocks::trace(ProblemState& state, const Added& added) {
-  const HostResidual* const function =
-      added.part ? static_cast<const HostResidual*>(added.part.get()) : added.block.get();
-  const std::optional<HostBlock> block = state.blocks.take_host_block(function);
+  const std::optional<HostBlock> block = state.blocks.take_host_block(added.id);
   if (!block) return;  // it was removed
-  const std::uint32_t loss = state.loss_entry("add_residual", block->loss);
+  if (!added.part) return put_back(state, added.block->tape(), *block);
+  put_back(state, PartOfTape(added.block->tape(), added.part->first(), block->rows).view(), *block);
+}
+
+void LongBlocks::put_back(ProblemState& state, const RawTape& raw, const HostBlock& block) {
+  const std::uint32_t loss = state.loss_entry("add_residual", block.loss);
   const std::uint32_t program = state.blocks.losses[loss].program;
-  const Caller caller = state.caller("add_residual", state.labels.text(block->label));
-  const auto put_back = [&](const RawTape& raw) {
-    const std::uint32_t group = match_tape(state, raw, caller, program);
-    state.blocks.put_back(*block, state.blocks.variant(group, program), state.tracing.row, loss);
-  };
-  if (!added.part) return put_back(added.block->tape());
-  put_back(PartOfTape(added.block->tape(), added.part->first(), block->rows).view());
+  const Caller caller = state.caller("add_residual", state.labels.text(block.label));
+  const std::uint32_t group = match_tape(state, raw, caller, program);
+  state.blocks.put_back(block, state.blocks.variant(group, program), state.tracing.row, loss);
+}
+
+bool LongBlocks::share(ProblemState& state, const RawTape& raw,
+                       std::span<const std::uint64_t> ids) {
+  const Caller caller = state.caller("add_residual", "");
+  const PlainProgram plain = plain_program(
+      raw, [](const TapeNode& node) { return node.a; }, caller);
+  if (plain.parameters.size() > kMostUnknowns ||
+      plain.parameters.size() * raw.rows.size() > kMostDerivatives)
+    return false;
+  const auto whole = std::make_shared<const LongBlock>(state, raw, plain);
+  std::size_t row = 0;
+  for (const std::uint64_t id : ids) {
+    HostBlock* const block = state.blocks.change_host_block(id);
+    if (block == nullptr) return false;
+    const auto part = std::make_shared<const LongRows>(whole, row, block->rows);
+    row += block->rows;
+    block->function = part;
+    block->offsets = whole->arguments().offsets;
+    block->widths = whole->arguments().widths;
+    added_.push_back({whole, part, shape_hash(raw), block->label, id});
+  }
+  return true;
 }
 
 template <class Chosen>
@@ -319,6 +393,69 @@ void LongBlocks::settle(ProblemState& state) {
   if (others > own) trace_if(state, is_whole);
 }
 
+/// Adds what first derivatives give: ρ′ Jᵀ J p + 2 ρ″ (Jᵀ r) (rᵀ J p); writes the weights ρ′ r.
+void LongBlocks::add_products(const HostBlock& block, std::span<const double> x,
+                              std::span<const double> p, bool with_losses,
+                              std::span<double> weights, std::span<double> out) {
+  std::vector<const double*> arguments;
+  std::vector<std::vector<double>> jacobians;
+  std::vector<double*> entries;
+  for (std::size_t k = 0; k < block.offsets.size(); ++k) {
+    arguments.push_back(x.data() + block.offsets[k]);
+    jacobians.emplace_back(std::size_t{block.rows} * block.widths[k]);
+    entries.push_back(jacobians.back().data());
+  }
+  std::vector<double> r(block.rows), along(block.rows, 0);
+  block.function->evaluate(arguments.data(), r.data(), entries.data());
+  const auto for_entries = [&](const auto& f) {
+    for (std::size_t k = 0; k < block.offsets.size(); ++k)
+      for (std::uint32_t row = 0; row < block.rows; ++row)
+        for (std::uint32_t c = 0; c < block.widths[k]; ++c)
+          f(row, block.offsets[k] + c, jacobians[k][row * block.widths[k] + c]);
+  };
+  for_entries([&](std::uint32_t row, std::uint32_t at, double d) { along[row] += d * p[at]; });
+  double slope = 1, bend = 0;
+  if (with_losses && !block.loss.is_trivial()) {
+    double s = 0, r_along = 0;
+    for (std::uint32_t row = 0; row < block.rows; ++row) {
+      s += r[row] * r[row];
+      r_along += r[row] * along[row];
+    }
+    const std::array<double, 3> rho = block.loss.evaluate(s);
+    slope = rho[1];
+    bend = 2 * rho[2] * r_along;
+  }
+  for_entries([&](std::uint32_t row, std::uint32_t at, double d) {
+    out[at] += d * (slope * along[row] + bend * r[row]);
+  });
+  for (std::uint32_t row = 0; row < block.rows; ++row) weights[row] = slope * r[row];
+}
+
+bool LongBlocks::hvp(const ProblemState& state, std::span<const double> x,
+                     std::span<const double> p, bool with_losses, std::span<double> out) const {
+  const bool has_others = std::ranges::any_of(
+      state.blocks.groups, [](const Group& group) { return group.batch.size() > 0; });
+  if (has_others || added_.empty()) return false;
+  std::unordered_map<std::uint64_t, const HostBlock*> by_id;
+  for (const HostBlock& block : state.blocks.host_blocks) by_id.emplace(block.id, &block);
+  std::size_t known = 0;
+  for (const Added& added : added_) known += by_id.contains(added.id);
+  if (known != by_id.size()) return false;
+  std::fill(out.begin(), out.end(), 0.0);
+  for (std::size_t k = 0; k < added_.size();) {
+    const LongBlock& whole = *added_[k].block;
+    std::vector<double> weights(static_cast<std::size_t>(whole.rows()), 0);
+    for (; k < added_.size() && added_[k].block.get() == &whole; ++k) {
+      const auto block = by_id.find(added_[k].id);
+      if (block == by_id.end()) continue;  // it was removed
+      const std::size_t first = added_[k].part ? added_[k].part->first() : 0;
+      add_products(*block->second, x, p, with_losses, std::span(weights).subspan(first), out);
+    }
+    if (!whole.add_curvature(x, weights, p, out)) return false;
+  }
+  return true;
+}
+
 std::vector<LongExpression> LongBlocks::describe(const ProblemState& state) const {
   std::vector<LongExpression> out;
   const LongBlock* last = nullptr;
@@ -330,6 +467,7 @@ std::vector<LongExpression> LongBlocks::describe(const ProblemState& state) cons
     last = added.block.get();
     out.push_back(last->description());
     out.back().label = state.labels.text(added.label);
+    if (out.back().label.empty()) out.back().label = "long expression";
     out.back().blocks = 1;
   }
   return out;
@@ -339,10 +477,53 @@ std::vector<LongExpression> LongBlocks::describe(const ProblemState& state) cons
 
 namespace topograd {
 
+namespace {
+
+std::string counted(std::size_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string levels_text(const LongExpression& e) {
+  std::string out;
+  std::size_t looped = 0;
+  for (const LongLoop& loop : e.loops) {
+    out += "  " + counted(loop.levels(), "level") + " of " + counted(loop.instances(), "instance") +
+           ", each of " + counted(loop.operations, "operation");
+    if (loop.states > 0) out += ", which hands on " + counted(loop.states, "number");
+    out += "\n";
+    looped += loop.steps * loop.operations;
+  }
+  if (looped > 0 && looped < e.operations)
+    out +=
+        "  " + counted(e.operations - looped, "operation") + " before, between and after these\n";
+  return out;
+}
+
+}  // namespace
+
+std::string explain(const Problem& problem) {
+  ProblemUse::settle_long_blocks(problem, false);
+  constexpr std::size_t kMost = 20;
+  std::string out;
+  const std::vector<LongExpression> found = ProblemUse::long_expressions(problem);
+  for (const LongExpression& e : std::span(found).first(std::min(kMost, found.size()))) {
+    out += e.label + ": " + counted(e.blocks, "block") + ", " + counted(e.rows, "row") + ", " +
+           counted(e.operations, "operation") + ", " + counted(e.unknowns, "unknown") +
+           ", node by node on the host\n  " + text(e) + "\n" + levels_text(e) + "  " +
+           std::to_string((e.bytes + e.work_bytes) / 1000) + " kB\n";
+  }
+  if (found.size() > kMost) out += "and " + std::to_string(found.size() - kMost) + " more\n";
+  for (const SharedValues& of : ProblemUse::shared_values(problem))
+    out += (of.label.empty() ? "residual" : of.label) + ": " + text(of) + "\n";
+  return out;
+}
+
 std::string text(const LongExpression& expression) {
-  const std::string each = std::to_string(expression.step_operations) + " operations";
+  const std::string each = counted(expression.step_operations, "operation");
   switch (expression.rolling) {
     case Rolling::loop:
+      if (expression.states == 0)
+        return "a map of " + std::to_string(expression.steps) + " instances, each of " + each;
       return "a loop of " + std::to_string(expression.steps) + " steps, each of " + each + " on " +
              std::to_string(expression.states) + (expression.states == 1 ? " state" : " states");
     case Rolling::backward:
@@ -351,7 +532,11 @@ std::string text(const LongExpression& expression) {
              (expression.rows == 1 ? " row" : " rows");
     case Rolling::wide: return "no loop: each step has " + each + ", which go op by op";
     case Rolling::irregular:
-      return "no loop: most operations do not repeat, or read what has no fixed distance";
+      if (expression.given_up > 0)
+        return "no loop: " + counted(expression.given_up, "loop") +
+               " found, with steps that read what has no fixed distance from them";
+      return "no loop: " + std::to_string(std::lround(100 * expression.repeated)) +
+             " % of the operations repeat in equal steps, and half of them would have to";
   }
   return {};
 }

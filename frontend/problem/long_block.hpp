@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -17,8 +18,9 @@
 #include <vector>
 
 namespace topograd {
+struct HostBlock;
 struct ResidualOptions;
-}
+}  // namespace topograd
 
 namespace topograd::detail {
 
@@ -49,6 +51,14 @@ class LongBlock final : public HostResidual {
   /// Evaluated once for each point and thread: the next call reuses what this one returns.
   const Shared& shared(const double* const* blocks, bool derivatives) const;
 
+  /// Adds Σ weights[i] ∇²rᵢ p to out, where x, p and out are of all unknowns. False, and nothing
+  /// added, if the expression has kinks (autodiff::CurvatureSweep).
+  bool add_curvature(std::span<const double> x, std::span<const double> weights,
+                     std::span<const double> p, std::span<double> out) const;
+
+  /// The blocks that scalars, ascending, are in.
+  static Arguments arguments_of(const ProblemState& state, std::span<const std::uint32_t> scalars);
+
   RawTape tape() const { return {nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
   std::size_t operations() const { return rolled_ ? rolled_->operations() : sweep_->operations(); }
@@ -70,6 +80,8 @@ class LongBlock final : public HostResidual {
 
   /// The unknowns of an evaluation, and the versions of the data and uniforms that it read.
   struct Point;
+  struct Inputs;
+  void read_data(Inputs& numbers) const;
   void choose_sweep(const ir::Program& program);
   Point point(const double* const* blocks) const;
 
@@ -84,6 +96,8 @@ class LongBlock final : public HostResidual {
   std::vector<Place> places_;  // by parameter slot
   std::vector<Datum> data_;
   std::vector<std::uint32_t> uniforms_;
+  mutable std::once_flag curvature_made_;
+  mutable std::optional<autodiff::CurvatureSweep> curvature_;  // made when it is asked for
 };
 
 /// Some rows of a long block, as a residual block with a loss of its own.
@@ -115,13 +129,29 @@ class LongBlocks {
                                    const ResidualOptions& options, const Caller& caller);
   /// Adds a block for each `width` rows of the tape, which share its evaluation. Returns the id of
   /// the first, or nothing where add() does.
+  ///
+  ///   least  nodes of a tape that is long
   std::optional<std::uint64_t> add_parts(ProblemState& state, const RawTape& raw, std::size_t width,
-                                         const ResidualOptions& options, const Caller& caller);
+                                         const ResidualOptions& options, const Caller& caller,
+                                         std::size_t least);
+  /// Gives host blocks, whose rows follow one another on the tape, one evaluation that they share.
+  /// False if the tape has too many unknowns or numbers for it.
+  bool share(ProblemState& state, const RawTape& raw, std::span<const std::uint64_t> ids);
+  /// Makes a host block that was taken out an instance of a topology.
+  static void put_back(ProblemState& state, const RawTape& raw, const HostBlock& block);
   /// Makes all blocks instances of topologies.
   void trace(ProblemState& state);
   /// Makes them instances of topologies if most of the work is in other residuals, whose backend
   /// they would keep from making the steps. Blocks that share their evaluation stay.
   void settle(ProblemState& state);
+  /// The Hessian of the cost times p, if all blocks of the problem are long ones without kinks.
+  ///
+  ///   x, p, out    of all unknowns
+  ///   with_losses  false: as if no block had a robust loss
+  ///
+  /// Returns false if there are other blocks. Memory: a few numbers for each operation.
+  bool hvp(const ProblemState& state, std::span<const double> x, std::span<const double> p,
+           bool with_losses, std::span<double> out) const;
   /// Those that are not topologies, in the order of adding.
   std::vector<LongExpression> describe(const ProblemState& state) const;
 
@@ -144,11 +174,15 @@ class LongBlocks {
     std::shared_ptr<const LongRows> part;  ///< null: the whole block
     std::uint64_t hash = 0;
     std::uint32_t label = 0;
+    std::uint64_t id = 0;
   };
   std::shared_ptr<const LongBlock> make(ProblemState& state, const RawTape& raw, std::uint64_t hash,
                                         const Caller& caller);
   std::uint64_t append(ProblemState& state, Added added, const ResidualOptions& options);
   void trace(ProblemState& state, const Added& added);
+  static void add_products(const HostBlock& block, std::span<const double> x,
+                           std::span<const double> p, bool with_losses, std::span<double> weights,
+                           std::span<double> out);
   template <class Chosen>
   void trace_if(ProblemState& state, const Chosen& chosen);
 

@@ -10,6 +10,7 @@
 #include "data_arrays.hpp"
 #include "long_block.hpp"
 #include "raw_shape.hpp"
+#include "shared_rows.hpp"
 
 #include <array>
 #include <cstdint>
@@ -67,6 +68,7 @@ struct ProblemState {
   RawShapes& shapes(BlockKind kind) { return raw_shapes[static_cast<std::size_t>(kind)]; }
   Tracing tracing;
   LongBlocks long_blocks;
+  SharedRows shared_rows;
   Versions versions;  ///< without Unknowns::version() and Blocks::version
   TraceStatistics statistics;
   SolveInProgress* solve = nullptr;  ///< null: none
@@ -127,7 +129,8 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
 /// Adds residual blocks of `width` rows each that share their evaluation; returns the id of the
 /// first, or nothing if kernels serve better (LongBlocks::add_parts).
 std::optional<std::uint64_t> trace_parts(ProblemState& state, std::span<const Value> rows,
-                                         std::size_t width, const ResidualOptions& options);
+                                         std::size_t width, const ResidualOptions& options,
+                                         std::size_t least);
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, BlockKind kind);
 

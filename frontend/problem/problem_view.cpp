@@ -72,8 +72,10 @@ const Manifold* Problem::manifold(std::size_t array, std::size_t block) const {
   return whole(state_).unknowns.manifold(array, block);
 }
 std::span<const HostBlock> Problem::host_blocks() const {
-  whole(state_).blocks.number_rows();
-  return whole(state_).blocks.host_blocks;
+  detail::ProblemState& state = whole(state_);
+  state.shared_rows.settle(state, false);
+  state.blocks.number_rows();
+  return state.blocks.host_blocks;
 }
 std::string_view Problem::host_label(std::size_t block) const {
   return whole(state_).labels.text(whole(state_).blocks.host_blocks[block].label);

@@ -104,11 +104,13 @@ void check_block(std::size_t rows, const Loss& loss, const Caller& caller) {
 }
 
 std::optional<std::uint64_t> trace_parts(ProblemState& state, std::span<const Value> rows,
-                                         std::size_t width, const ResidualOptions& options) {
+                                         std::size_t width, const ResidualOptions& options,
+                                         std::size_t least) {
   const FinishResidual finish;
   const Caller caller = state.caller("add_residual", options.label, BlockKind::residual);
   collect_nodes(state, rows, caller);
-  return state.long_blocks.add_parts(state, state.tracing.compact.view(), width, options, caller);
+  return state.long_blocks.add_parts(state, state.tracing.compact.view(), width, options, caller,
+                                     least);
 }
 
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
@@ -120,7 +122,8 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   const char* call = add_call(kind);
   const RawShape* known = nullptr;
   // If nothing was appended since the last residual, the open segment belongs to that residual.
-  if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
+  const bool reads_new_mark = !shared_nodes().empty() && shared_nodes().back() >= open_segment();
+  if (!rows.empty() && tape.limit != 0 && !reads_new_mark && rows_in_open_segment(state, rows))
     known = state.shapes(kind).match(open_tape(state), state.data.numbers(), state.tracing.row);
   if (known != nullptr) {
     group = known->topology();
@@ -130,6 +133,8 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
     const Caller caller = state.caller(call, options.label, kind);
+    if (kind == BlockKind::residual && !shared_nodes().empty())
+      if (const auto id = state.shared_rows.add(state, rows, options, caller)) return *id;
     collect_nodes(state, rows, caller);
     if (kind == BlockKind::residual) {
       const RawTape raw = state.tracing.compact.view();

@@ -125,14 +125,20 @@ void Blocks::move_block(std::uint64_t id, std::uint32_t target, const Row& value
   append_kept(kind, kept, target, values, loss);
 }
 
-std::optional<HostBlock> Blocks::take_host_block(const HostResidual* function) {
+HostBlock* Blocks::change_host_block(std::uint64_t id) {
   index_blocks(residuals);
   number_rows();
-  const auto at = std::ranges::find_if(
-      host_blocks, [&](const HostBlock& block) { return block.function.get() == function; });
-  if (at == host_blocks.end()) return std::nullopt;
-  HostBlock block = *at;
-  remove_host_block(static_cast<std::uint32_t>(at - host_blocks.begin()));
+  const Location at = residuals.locations[id];
+  if (at.group != kHostGroup) return nullptr;
+  ++version;
+  return &host_blocks[at.instance];
+}
+
+std::optional<HostBlock> Blocks::take_host_block(std::uint64_t id) {
+  HostBlock* const found = change_host_block(id);
+  if (found == nullptr) return std::nullopt;
+  HostBlock block = *found;
+  remove_host_block(residuals.locations[id].instance);
   return block;
 }
 

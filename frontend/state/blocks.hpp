@@ -106,9 +106,10 @@ struct Blocks {
   std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
                                               std::uint32_t label, std::uint32_t loss);
   void remove(std::uint64_t id, BlockKind kind);
-  /// Takes out the host block with a function, to be put back as an instance of a group; nothing if
-  /// there is none.
-  std::optional<HostBlock> take_host_block(const HostResidual* function);
+  /// Takes out a host block, to be put back as an instance of a group; nothing if it was removed.
+  std::optional<HostBlock> take_host_block(std::uint64_t id);
+  /// A host block, to be given another function of as many rows; null if it was removed.
+  HostBlock* change_host_block(std::uint64_t id);
   /// Makes it an instance; id, position among the rows and label stay.
   void put_back(const HostBlock& block, std::uint32_t group, const Row& values, std::uint32_t loss);
 

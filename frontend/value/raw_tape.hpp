@@ -23,6 +23,12 @@ struct RawTape {
   std::span<const RawGuard> guards = {};
 };
 
+/// Marks a node of this thread's tape as a value that residuals share. A node keeps its mark while
+/// the tape has it.
+void mark_shared(std::uint64_t bits);
+/// The nodes with marks, ascending.
+std::span<const std::uint64_t> shared_nodes();
+
 /// The nodes that rows need, from anywhere on the tape, stored next to each other in their order.
 class CompactTape {
  public:

@@ -1,6 +1,7 @@
 // Recycling and growth of the per-thread tape.
 #include "tape.hpp"
 #include "../../ir/error.hpp"
+#include "raw_tape.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -40,6 +41,7 @@ struct Storage {
   std::vector<BranchMark> marks;    // of all segments, in their order
   std::size_t first_open_mark = 0;  // first mark of the open segment
   std::vector<Touched> touched;
+  std::vector<std::uint64_t> shared;   // nodes with marks of mark_shared(), ascending
   std::vector<std::uint64_t> retired;  // older tags that handles of old segments may have
   int constant_depth = 0;
 
@@ -75,13 +77,8 @@ void forget_marks(std::size_t first) {
   tape.branches = first;
 }
 
-/// Recycles the open segment and the old segments behind which no handle is alive.
-void recycle() {
-  tape.size = tape.mark - tape.tag;
-  tape.balances = {};
-  ++tape.generation;
-  forget_marks(storage.first_open_mark);
-  if (tape.old == 0) return;
+/// Recycles the old segments behind which no handle is alive.
+void recycle_old() {
   std::vector<Segment>& old = storage.old;
   while (!old.empty() && old.back().live == 0) {
     tape.size = old.back().begin;
@@ -91,6 +88,16 @@ void recycle() {
   if (old.empty()) storage.retired.clear();
   tape.mark = tape.tag + tape.size;
   tape.old = old.size();
+}
+
+/// Recycles the open segment and the old segments behind which no handle is alive.
+void recycle() {
+  tape.size = tape.mark - tape.tag;
+  tape.balances = {};
+  ++tape.generation;
+  forget_marks(storage.first_open_mark);
+  if (tape.old != 0) recycle_old();
+  while (!storage.shared.empty() && storage.shared.back() >= tape.size) storage.shared.pop_back();
 }
 
 void close_segment() {
@@ -292,6 +299,15 @@ std::uint32_t distance_to_old(std::uint64_t id, std::uint64_t operand) {
     throw Error(ErrorCode::StaleValue, "value: a Value belongs to a problem that is gone");
   return static_cast<std::uint32_t>(id - node);
 }
+
+void mark_shared(std::uint64_t bits) {
+  const std::uint64_t id = node_of(bits);
+  if (id >= tape.size || ir::is_leaf(tape.nodes[id].op())) return;
+  const auto at = std::ranges::lower_bound(storage.shared, id);
+  if (at == storage.shared.end() || *at != id) storage.shared.insert(at, id);
+}
+
+std::span<const std::uint64_t> shared_nodes() { return storage.shared; }
 
 void end_values_of(std::uint32_t problem) {
   if (tape.tag == 0) return;

@@ -295,7 +295,7 @@ void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
 }
 
 Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
-                      std::size_t width, const AddOptions& options) {
+                      std::size_t width, const AddOptions& options, bool whatever_the_size) {
   const Places places(arrays);
   const auto unknown = [&](std::uint32_t k) -> Value {
     const Index leaf = group.unknowns[k][0];
@@ -307,7 +307,7 @@ Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup
   };
   const auto data = [&](std::uint32_t k) -> Value { return group.data[k].values[0]; };
   return ProblemUse::add_sharing(problem, write_rows(group, unknown, data), width,
-                                 {.loss = options.loss, .label = options.label});
+                                 {.loss = options.loss, .label = options.label}, whatever_the_size);
 }
 
 }  // namespace topograd::python

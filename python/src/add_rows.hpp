@@ -47,6 +47,6 @@ void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
 /// Adds the rows of a group with one block as residual blocks of `width` rows that share their
 /// evaluation: long expressions are evaluated node by node. Throws what add_residual() throws.
 Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
-                      std::size_t width, const AddOptions& options);
+                      std::size_t width, const AddOptions& options, bool whatever_the_size);
 
 }  // namespace topograd::python

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -337,6 +338,58 @@ std::vector<std::pair<NodeId, Index>> ArrayGraph::copy(NodeId begin, NodeId end,
     out.emplace_back(place.node, place.shift);
   }
   return out;
+}
+
+void ArrayGraph::share(NodeId id) {
+  const auto at = std::ranges::lower_bound(shared_, id);
+  if (at == shared_.end() || *at != id) shared_.insert(at, id);
+}
+
+bool ArrayGraph::reads_shared(NodeId root) const {
+  if (shared_.empty()) return false;
+  std::vector<std::uint8_t> needed(root + std::size_t{1}, 0);
+  needed[root] = 1;
+  for (std::size_t id = needed.size(); id-- > 0;) {
+    if (needed[id] == 0) continue;
+    if (std::ranges::binary_search(shared_, static_cast<NodeId>(id))) return true;
+    for (const View& view : nodes_[id].operands) needed[view.node] = 1;
+  }
+  return false;
+}
+
+std::vector<Index> ArrayGraph::unknowns_of(NodeId root) const {
+  // Elements of each node that are needed: of single ones, or all.
+  std::vector<std::set<Index>> needed(root + std::size_t{1});
+  std::set<Index> out;
+  const auto need_all = [&](NodeId id) {
+    for (Index k = 0; k < nodes_[id].size; ++k) needed[id].insert(k);
+  };
+  need_all(root);
+  for (std::size_t id = needed.size(); id-- > 0;) {
+    const Node& node = nodes_[id];
+    for (const Index k : needed[id]) {
+      switch (node.kind) {
+        case Kind::unknowns:
+          if (!is_datum(node.first)) out.insert(node.first + k);
+          break;
+        case Kind::numbers:
+        case Kind::scalar: break;
+        case Kind::gather: needed[node.operands[0].node].insert(node.positions()[k]); break;
+        case Kind::join:
+          needed[node.operands[node.parts()[k]].node].insert(node.positions()[k]);
+          break;
+        case Kind::apply:
+          for (const View& view : node.operands) needed[view.node].insert(view.layout.element(k));
+          break;
+        case Kind::reduce:
+          for (std::size_t e = 0; e < node.extent; ++e)
+            needed[node.operands[0].node].insert(
+                node.operands[0].layout.element(k * node.extent + e));
+      }
+    }
+    needed[id].clear();
+  }
+  return {out.begin(), out.end()};
 }
 
 void ArrayGraph::replace(NodeId id, std::vector<double> values) {

@@ -190,6 +190,14 @@ class ArrayGraph {
   const Node& operator[](NodeId id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }
 
+  /// Marks a node as one whose elements rows share.
+  void share(NodeId id);
+  /// True if the root reads a marked node.
+  bool reads_shared(NodeId root) const;
+
+  /// Unknowns on which a node depends, ascending. Cost: linear in the nodes before it.
+  std::vector<Index> unknowns_of(NodeId id) const;
+
   /// Operations of all different rows of a result together, above which group_rows() throws.
   std::size_t most_operations = std::numeric_limits<std::size_t>::max();
 
@@ -203,6 +211,7 @@ class ArrayGraph {
                                 const std::vector<Carried>& carried) const;
 
   std::deque<Node> nodes_;
+  std::vector<NodeId> shared_;  // ascending
 };
 
 }  // namespace topograd::python

@@ -198,6 +198,8 @@ void bind_graph(py::module_& module) {
       .def("accumulate", &Graph::accumulate)
       .def("repeat", &Graph::repeat)
       .def("copy", &Graph::copy)
+      .def("unknowns_of", [](const Graph& g, NodeId node) { return g.graph.unknowns_of(node); })
+      .def("share", [](Graph& g, NodeId node) { g.graph.share(node); })
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)
       .def("model", &model_of_function, py::arg("root"), py::arg("x"), py::arg("blocks"),

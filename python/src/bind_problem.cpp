@@ -312,6 +312,7 @@ void bind_problem(py::module_& module) {
       .def("row_count", [](const Bound& b) { return b.model->row_count(); })
       .def("parameter_count", [](const Bound& b) { return b.model->problem().parameter_count(); })
       .def("constant_rows", [](const Bound& b) { return b.model->constant_rows(); })
+      .def("explain", [](const Bound& b) { return explain(b.model->problem()); })
       .def("sizes", [](const Bound& b) {
         const Problem& p = b.model->problem();
         py::dict out;

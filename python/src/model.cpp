@@ -163,7 +163,9 @@ AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t 
   }
   const bool may_share =
       options.kind == BlockKind::residual && size * unknown_count() <= kMostInBlock;
-  const std::size_t most = may_share ? kMostDifferent : std::numeric_limits<std::size_t>::max();
+  const std::size_t most = !may_share                 ? std::numeric_limits<std::size_t>::max()
+                           : graph.reads_shared(root) ? 0
+                                                      : kMostDifferent;
   if (const auto groups = group_rows_within(graph, root, all_rows(size, width), most)) {
     add_groups(*groups, options, added);
   } else {
@@ -259,7 +261,8 @@ void Model::add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t
   const auto is_operation = [](const Step& s) { return !ir::is_leaf(s.op); };
   const auto operations = std::ranges::count_if(group.steps, is_operation);
   const std::size_t on_host = problem_.host_blocks().size();
-  added.maps.push_back(add_sharing(problem_, {arrays_, data_}, group, width, options));
+  added.maps.push_back(
+      add_sharing(problem_, {arrays_, data_}, group, width, options, graph.reads_shared(root)));
   if (problem_.host_blocks().size() > on_host)
     sharing_.push_back({kept.size(), static_cast<std::size_t>(operations), group.unknowns.size()});
   for (const Index row : kept) order_.push_back(rows_ + row);
@@ -270,9 +273,12 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
                         bool joins_rows) {
   const auto unknowns = static_cast<Index>(x.size());
   const std::size_t rows = graph[root].size;
-  std::optional<std::vector<RowGroup>> found = group_rows_within(
-      graph, root, all_rows(rows, 1), std::min(kMostDifferent, graph.most_operations));
-  if (!found && joins_rows) {
+  const bool shares = graph.reads_shared(root);
+  std::optional<std::vector<RowGroup>> found;
+  if (!shares)
+    found = group_rows_within(graph, root, all_rows(rows, 1),
+                              std::min(kMostDifferent, graph.most_operations));
+  if (!found && joins_rows && !shares) {
     if (const auto trajectories = group_trajectories(graph, root, unknowns)) {
       add_parameters(x, 1, "x");
       AddedBlocks added;

@@ -265,6 +265,33 @@ class Step(unittest.TestCase):
             topograd.step(3)
 
 
+class Shared(unittest.TestCase):
+    def test_rows_that_read_it_are_one_computation(self):
+        def f(p, mark):
+            middle = mark(thermal(p, topograd.scan)[-1])
+            return np.stack([middle * p[k % 4] + np.cos(k * middle) for k in range(12)])
+
+        p = np.array([1.2, 0.7, 1.4, 0.9])
+        plain, expected, _ = values_and_jacobian(lambda x: f(x, lambda v: v), p)
+        trace, rows = trace_function(lambda x: f(x, topograd.shared), 4, 1.0, (), {})
+        model = trace.model(rows, p.copy(), None, True)
+        self.assertEqual(model.sizes()["topologies"], 0)
+        self.assertEqual(len(model.sizes()["long_expressions"]), 1)
+        self.assertIn("12 rows", model.explain())
+        values = _core.Values(model, {"backend": "cpu"}, False)
+        np.testing.assert_allclose(values.residuals(p), plain, 1e-14)
+        np.testing.assert_allclose(values.dense_jacobian(p), expected, 1e-13, 1e-14)
+        self.assertEqual(topograd.shared(2.5), 2.5)
+
+    def test_fits(self):
+        t = np.linspace(0, 1, 30)
+        def f(p):
+            a, b = topograd.shared((np.exp(p[0]), p[1:] * p[0]))
+            return a * np.exp(-t * b[0]) - 2 * np.exp(-t)
+        found = topograd.least_squares(f, [0.5, 1.0], options={"fallback": False})
+        np.testing.assert_allclose(found.x, [np.log(2), 1 / np.log(2)], 1e-7)
+
+
 class Scan(unittest.TestCase):
     def test_is_the_plain_loop(self):
         p = np.array([1.2, 0.7, 1.4, 0.9])

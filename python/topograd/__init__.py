@@ -26,7 +26,7 @@ from ._fits import curve_fit, minimize
 from ._least_squares import least_squares
 from ._many import curve_fit_many, least_squares_many
 from ._problem import Blocks, Constraints, DataArray, Parameters, Problem, Solver
-from ._scan import scan, step
+from ._scan import scan, shared, step
 from ._sensitivity import Sensitivity
 from ._summary import Summary
 from ._trace import TracingError
@@ -55,6 +55,7 @@ __all__ = [
     "minimize",
     "odeint",
     "scan",
+    "shared",
     "solve_ivp",
     "step",
     "view",

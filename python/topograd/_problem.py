@@ -510,6 +510,12 @@ class Problem:
         it is evaluated as a loop, of how many steps and states, or why not."""
         return self._bound.sizes()
 
+    def explain(self) -> str:
+        """How rows that share long computations are evaluated: levels with their instances and
+        operations, what is stored between them, memory, and why a chain is no loop. Empty if there are
+        none."""
+        return self._bound.explain()
+
     def __reduce__(self) -> Any:
         raise TypeError("a Problem cannot be copied or pickled: it is bound to its arrays and to compiled "
                         "kernels; build it where it is needed, in each process")

@@ -291,6 +291,29 @@ def _rolled(trace: Trace, count: int, state: Any, arrays: list[Array], f: Callab
     return [trace.wrap(h, (count + 1, *a.shape)) for h, a in zip(histories, arrays)]
 
 
+def shared(v: Any) -> Any:
+    """Marks an intermediate value that several rows read, and returns it.
+
+    In a traced function rows that read a marked value become one computation, in which what they have
+    in common is computed once, node by node, however small it is; without the mark, rows with fewer
+    than 10,000 different operations each compute it again, by kernels. The Jacobian of such rows is
+    dense, so that more than 256 unknowns, or 16,777,216 numbers in it, go without. Values and
+    derivatives are the same. Numbers are returned as they are.
+
+    Parameters
+    ----------
+    v : array_like, or a tuple or list of these
+    """
+    for leaf in _leaves(v):
+        value = plain(leaf)
+        if contains_traced(value) and not isinstance(value, Array):
+            value = tracer_of(value).array(value)
+        if isinstance(value, Array):
+            value.tracer.graph.share(value._source if isinstance(value, Scalar) and value._made is None
+                                     else value._storage.node)
+    return v
+
+
 class _Differs(Exception):
     """Numbers of a call differ from those with which the body was recorded."""
 

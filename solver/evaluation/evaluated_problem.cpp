@@ -92,6 +92,14 @@ void EvaluatedProblem::move_to(runtime::Pass pass, std::optional<Numbers> x) {
   if (session_.follows_branches) settle();
 }
 
+bool EvaluatedProblem::hvp_on_host(std::optional<Numbers> x, std::span<const double> p,
+                                   std::span<double> out) {
+  if (!has_host_blocks()) return false;
+  move_to(runtime::Pass::gradient, x);
+  const Numbers at = x ? *x : Numbers(x_);
+  return ProblemUse::hvp_of_long_blocks(problem_, at, p, losses_ == Losses::applied, out);
+}
+
 void EvaluatedProblem::require_second_derivatives(std::optional<Numbers> given) {
   const Numbers x = given ? *given : Numbers(x_);
   if (!kinks_ || kinks_revision_ != revision_) {

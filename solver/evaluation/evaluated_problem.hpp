@@ -44,6 +44,9 @@ class EvaluatedProblem {
   /// on the CPU if it takes over.
   template <class F>
   auto at(runtime::Pass pass, std::optional<Numbers> x, const F& f);
+  /// The Hessian of the cost times p where all blocks are long expressions, by sweeps over their
+  /// nodes; false if kernels are needed.
+  bool hvp_on_host(std::optional<Numbers> x, std::span<const double> p, std::span<double> out);
   /// Throws Error{NonFinite} that names an instance without second derivative at x, or at the
   /// caller's values. Cost: that of a gradient on the CPU for a new x and a problem with lengths.
   void require_second_derivatives(std::optional<Numbers> x);

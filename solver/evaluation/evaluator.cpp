@@ -98,6 +98,10 @@ struct Evaluator::Impl {
     });
   }
   Vector hvp(std::optional<Numbers> x, Numbers p) {
+    check_numbers("p", p.size(), problem.model().scalars);
+    Vector on_host = vectors.scalars();
+    if (problem.hvp_on_host(x, vectors.free_part(p), span_of(on_host)))
+      return vectors.masked(std::move(on_host));
     Vector product = problem.at(runtime::Pass::hvp, x, [&](runtime::Engine& e) {
       check_numbers("p", p.size(), problem.model().scalars);
       Vector out = vectors.scalars();

@@ -65,6 +65,7 @@ void describe_problem(SolveState& state, const ProblemReads& reads) {
   }
   summary.host_residuals = problem.host_blocks().size();
   summary.long_expressions = ProblemUse::long_expressions(problem);
+  summary.shared_values = ProblemUse::shared_values(problem);
   summary.energies = state.model.energies();
   summary.topologies = topologies_of(state.model);
   summary.left_out = reads.left_out;

@@ -7,6 +7,7 @@
 
 #include "../../api/node_values.hpp"
 #include "../../api/source.hpp"
+#include "../../frontend/long_expression.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/options.hpp"
 
@@ -127,7 +128,9 @@ void dump(const DumpArguments& arguments) {
   }
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   if (arguments.list) {
-    const std::string table = topology_table(named->problem());
+    const std::string long_ones = explain(named->problem());
+    const std::string table = topology_table(named->problem()) +
+                              (long_ones.empty() ? "" : "\nLong expressions:\n" + long_ones);
     return write_text(folder ? arguments.out + "/topologies.txt" : arguments.out, table);
   }
   if (folder) return write_sources(arguments, sources(named->problem(), options));
@@ -161,7 +164,8 @@ void add_dump(Command app) {
   command.option("--operation", &arguments->operation,
                  "kernels of arrays and tensors instead: of one operation (bench ops names them), "
                  "or all");
-  command.flag("--list", arguments->list, "list topologies instead");
+  command.flag("--list", arguments->list,
+               "list topologies instead, and how long expressions are evaluated");
   command.flag(
       "--values", arguments->values,
       "every node's value on the evaluator, the interpreter and the device; with --operation "

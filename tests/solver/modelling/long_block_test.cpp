@@ -5,6 +5,7 @@
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/sensitivity.hpp"
 #include "../../../solver/solve.hpp"
+#include "../../../solver/summary_json.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>
@@ -357,6 +358,58 @@ TEST(LongBlocks, AreLoopsOfTenThousandSteps) {
   problem.remove(block);
 }
 
+// Beside kernels of second derivatives, under losses, and beside differences of gradients.
+TEST(LongBlocks, HaveProductsWithTheHessianWithoutKernels) {
+  Cooling cooling{.steps = 130};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25}, offset = {0.1};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  const Parameters b = problem.add_parameters(offset, 1);
+  const std::vector<Value> rows = cooling.residuals(x, 1.0 + sin(b[0]) * tanh(x(0, 2)));
+  problem.add_residual(rows, {.loss = Loss::cauchy(0.7)});
+  add_shared_residuals(problem, rows, {.loss = Loss::soft_l1(0.3)}, 2);
+  problem.set_constant(x, 0, 2);
+  const Vector p = (Vector(4) << 0.3, -0.7, 1.1, 0.4).finished();
+  for (const Losses losses : {Losses::applied, Losses::ignored}) {
+    Evaluator evaluator(problem, kExact, losses);
+    const Vector found = evaluator.hvp(p);
+    EXPECT_EQ(problem.host_blocks().size(), 66U);
+    EXPECT_EQ(found[1], 0);
+    const double h = 1e-5;
+    Vector free = p;
+    free[1] = 0;
+    const Vector at = (Vector(4) << v[0], v[1], v[2], offset[0]).finished();
+    const Vector differences =
+        (evaluator.gradient(Vector(at + h * free)) - evaluator.gradient(Vector(at - h * free))) /
+        (2 * h);
+    EXPECT_LT((found - differences).norm(), 1e-8 * found.norm());
+    EXPECT_EQ(evaluator.hvp(at, p), found);
+  }
+  Evaluator evaluator(problem, kExact);
+  const Vector found = evaluator.hvp(p);
+  ProblemUse::settle_long_blocks(problem, true);
+  EXPECT_EQ(problem.host_blocks().size(), 0U);
+  EXPECT_LT((Evaluator(problem, kExact).hvp(p) - found).norm(), 1e-11 * found.norm());
+}
+
+TEST(LongBlocks, HaveProductsWithTheHessianOfTenThousandSteps) {
+  Cooling cooling{.steps = 10'000, .h = 5e-4};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25};
+  Problem problem;
+  problem.add_residual(cooling.residuals(problem.add_parameters(v, 3), 1.0));
+  Evaluator evaluator(problem, kExact);
+  const Vector p = (Vector(3) << 0.3, -0.7, 1.1).finished();
+  const Vector found = evaluator.hvp(p);
+  EXPECT_EQ(problem.host_blocks().size(), 1U);
+  const Vector at = Eigen::Map<const Vector>(v.data(), 3);
+  const double h = 1e-5;
+  const Vector differences =
+      (evaluator.gradient(Vector(at + h * p)) - evaluator.gradient(Vector(at - h * p))) / (2 * h);
+  EXPECT_LT((found - differences).norm(), 1e-8 * found.norm());
+}
+
 TEST(LongBlocks, SayWhyTheyAreNoLoops) {
   std::vector<double> v(200, 0.5);
   Problem problem;
@@ -380,7 +433,131 @@ TEST(LongBlocks, SayWhyTheyAreNoLoops) {
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(text(found[0]), "no loop: derivatives go backward, for 200 unknowns and 1 row");
   EXPECT_EQ(text(found[1]),
-            "no loop: most operations do not repeat, or read what has no fixed distance");
+            "no loop: 0 % of the operations repeat in equal steps, and half of them would have to");
+}
+
+/// Rows that are added one by one, each of which reads a state of the simulation.
+void add_one_by_one(Problem& problem, const Cooling& cooling, const Parameters& x, bool marked) {
+  Value a = 1.0, b = 1.0;
+  for (int k = 0; k < cooling.steps; ++k) {
+    const Value flow = (a - b) * x(0, 1);
+    a = a + cooling.h * (cooling.power(k) - flow) / x(0, 0);
+    b = b + cooling.h * (flow - x(0, 2) * b);
+    if (marked) a = shared(a);
+    problem.add_residual(a - cooling.measured[k], {.loss = Loss::cauchy(0.5), .label = "cooling"});
+  }
+}
+
+TEST(SharedValues, AreComputedOnceForRowsThatAreAddedOneByOne) {
+  Cooling cooling{.steps = 200};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25}, other = v;
+  Problem problem, inlined;
+  add_one_by_one(problem, cooling, problem.add_parameters(v, 3), true);
+  add_one_by_one(inlined, cooling, inlined.add_parameters(other, 3), false);
+  // Whoever asks for a block before the first evaluation gets one that can be evaluated.
+  const HostBlock& waiting = problem.host_blocks()[1];
+  const double* const at = v.data();
+  double row = 0;
+  ASSERT_TRUE(waiting.function->evaluate(&at, &row, nullptr));
+  Evaluator evaluator(problem, kExact), reference(inlined, kExact);
+  EXPECT_EQ(row, cooling.temperatures(v[0], v[1], v[2], 1.0)[1] - cooling.measured[1]);
+  ASSERT_EQ(problem.host_blocks().size(), 200U);
+  const Matrix J = evaluator.jacobian();
+  EXPECT_LT((J - reference.jacobian()).norm(), 1e-12 * J.norm());
+  EXPECT_NEAR(evaluator.cost(), reference.cost(), 1e-12 * reference.cost());
+  const std::vector<SharedValues> found = ProblemUse::shared_values(problem);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].stored);
+  EXPECT_EQ(found[0].values, 200U);
+  EXPECT_EQ(found[0].blocks, 200U);
+  EXPECT_LT(found[0].operations_stored, 200U * 12);
+  EXPECT_GT(found[0].operations_inlined, 50U * found[0].operations_stored);
+  EXPECT_LT(found[0].seconds_stored, found[0].seconds_inlined);
+  const std::vector<LongExpression> loops = ProblemUse::long_expressions(problem);
+  ASSERT_EQ(loops.size(), 1U);
+  EXPECT_EQ(loops[0].blocks, 200U);
+  EXPECT_EQ(loops[0].rolling, Rolling::loop);
+  const Summary summary = solve(problem, kExact);
+  solve(inlined, kExact);
+  for (int k = 0; k < 3; ++k) EXPECT_NEAR(v[k], other[k], 1e-9);
+  EXPECT_NE(summary.full_report().find("200 shared values of 200 blocks: stored"),
+            std::string::npos);
+  EXPECT_NE(to_json(summary).find("\"shared_values\""), std::string::npos);
+}
+
+/// Three residuals of each triangle read its normal.
+void add_triangles(Problem& problem, const Parameters& x, std::size_t triangles, bool marked) {
+  for (std::size_t t = 0; t < triangles; ++t) {
+    const Vec3 a = x.vec3(t), b = x.vec3(t + 1), c = x.vec3(t + 2);
+    Vec3 n = normalize(cross(b - a, c - a));
+    if (marked) n = shared(n);
+    problem.add_residual(n.z - 0.5);
+    problem.add_residual(dot(n, b - c) + dot(a, n) - 0.1);
+    problem.add_residual(n.x * n.y + 0.2 * a.x);
+  }
+}
+
+TEST(SharedValues, AreInlinedWhereThatTakesLess) {
+  const std::size_t kTriangles = 400;
+  std::vector<double> v(3 * (kTriangles + 2));
+  for (std::size_t k = 0; k < v.size(); ++k) v[k] = std::sin(1.7 * static_cast<double>(k * k % 97));
+  std::vector<double> other = v;
+  Problem problem, plain;
+  const Parameters x = problem.add_parameters(v, 3);
+  add_triangles(problem, x, kTriangles, true);
+  add_triangles(plain, plain.add_parameters(other, 3), kTriangles, false);
+  problem.remove(problem.add_residual(shared(x.vec3(0).x * x.vec3(1).y) - 1));
+  const Summary summary = solve(problem, {.backend = Backend::cpu, .max_iterations = 3});
+  const Summary expected = solve(plain, {.backend = Backend::cpu, .max_iterations = 3});
+  EXPECT_EQ(summary.final_cost, expected.final_cost);
+  EXPECT_EQ(v, other);
+  EXPECT_EQ(problem.host_blocks().size(), 0U);
+  ASSERT_EQ(summary.shared_values.size(), 1U);
+  const SharedValues& normals = summary.shared_values[0];
+  EXPECT_FALSE(normals.stored);
+  EXPECT_EQ(normals.groups, kTriangles);
+  EXPECT_EQ(normals.blocks, 3 * kTriangles);
+  EXPECT_EQ(normals.values, 3 * kTriangles);
+  EXPECT_GT(normals.seconds_stored, normals.seconds_inlined);
+  EXPECT_EQ(summary.topologies.size(), expected.topologies.size());
+}
+
+TEST(SharedValues, FollowWhatIsDoneToTheirBlocks) {
+  Cooling cooling{.steps = 60};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  const std::vector<Value> all = cooling.temperatures<Value>(x(0, 0), x(0, 1), x(0, 2), 1.0);
+  const Value middle = shared(all[30]);
+  const Residual first = problem.add_residual(middle - 1.0);
+  const Residual second = problem.add_residual({middle * x(0, 1), all[59]});
+  const Residual third = problem.add_residual(middle * middle - 2.0);
+  problem.add_residual(x(0, 0) - 1.0);  // reads no marked value
+  problem.remove(first);
+  problem.set_loss(third, Loss::huber(0.1));
+  Evaluator evaluator(problem, kExact);
+  const auto m = cooling.temperatures(v[0], v[1], v[2], 1.0);
+  Vector expected(4);
+  expected << m[30] * v[1], m[59], m[30] * m[30] - 2, v[0] - 1;
+  EXPECT_LT((Evaluator(problem, kExact, Losses::ignored).residuals() - expected).norm(), 1e-14);
+  const double outlier = expected[2];
+  const double huber = 0.1 * std::fabs(outlier) - 0.005;
+  const double squares = expected.squaredNorm() - outlier * outlier;
+  EXPECT_NEAR(evaluator.cost(), 0.5 * squares + huber, 1e-13);
+  EXPECT_EQ(problem.host_blocks().size(), 2U);
+  v[0] = 1.2;
+  EXPECT_NEAR(evaluator.residuals()[3], 0.2, 1e-15);
+  const double later = cooling.temperatures(v[0], v[1], v[2], 1.0)[59];
+  EXPECT_NEAR(evaluator.residuals()[1], later, 1e-14);
+  const Matrix before = evaluator.jacobian();
+  ProblemUse::settle_long_blocks(problem, true);  // kernels
+  EXPECT_EQ(problem.host_blocks().size(), 0U);
+  EXPECT_FALSE(ProblemUse::shared_values(problem).at(0).stored);
+  EXPECT_LT((Evaluator(problem, kExact).jacobian() - before).norm(), 1e-13 * before.norm());
+  problem.remove(second);
+  EXPECT_EQ(Evaluator(problem, kExact).residuals().size(), 2);
 }
 
 TEST(LongBlocks, ThatShareAnEvaluationBecomeInstancesToo) {
