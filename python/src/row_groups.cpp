@@ -18,7 +18,8 @@
 namespace topograd::python {
 namespace {
 
-constexpr std::size_t kMostSteps = 1'000'000;
+/// Operations of a row, and of rows that share theirs.
+constexpr std::size_t kMostSteps = 1'000'000, kMostShared = 8'000'000;
 
 /// Where steps are in a list of different ones: a hash table with open addressing.
 class KnownSteps {
@@ -63,6 +64,8 @@ class Expression {
   /// Follows the blocks' rows down to the leaves. If blocks read different parts of a join, returns
   /// the part of each instead.
   std::optional<std::vector<Index>> follow(NodeId root, const BlockRows& blocks);
+  /// Terms of what was followed.
+  std::size_t size() const { return terms_.size(); }
   /// Writes the scalar expression of what was followed.
   RowGroup write(const BlockRows& blocks);
 
@@ -114,9 +117,12 @@ std::uint32_t Expression::ask(NodeId node, ColumnId column) {
   if (number != next) return number;
   terms_.push_back({.node = node, .column = column});
   open_.push((std::uint64_t{node} << 32) | ~next);
-  if (terms_.size() > kMostSteps)
+  const bool several_rows = outputs_.size() > 1;  // which share their operations
+  if (terms_.size() > (several_rows ? kMostShared : kMostSteps))
     throw Error(ErrorCode::Unsupported,
-                "trace: a row of the result depends on more than a million operations");
+                several_rows
+                    ? "trace: the rows of a block depend on more than eight million operations"
+                    : "trace: a row of the result depends on more than a million operations");
   return next;
 }
 
@@ -308,6 +314,22 @@ std::string structure_of(const RowGroup& group) {
   return text;
 }
 
+/// True if later rows have ever more operations, as the states of a long loop do, so that all rows
+/// together have more than `most`: a few of them say so, before all are followed.
+bool is_chain(const ArrayGraph& graph, NodeId root, const std::vector<BlockRows>& rows,
+              std::size_t most) {
+  constexpr std::size_t kFirst = 16, kLast = 128;
+  if (rows.size() <= 2 * kLast || rows[0].width != 1) return false;
+  std::size_t before = 0;
+  for (std::size_t k = kFirst; k <= kLast; k *= 2) {
+    Expression one(graph, 1);
+    if (one.follow(root, {1, {rows[k].rows[0]}})) return false;
+    if (2 * one.size() < 3 * before) return false;
+    before = one.size();
+  }
+  return before / kLast * rows.size() * rows.size() / 2 > most;
+}
+
 void append(DataColumn& to, std::size_t before, const DataColumn& from, std::size_t count) {
   const bool same =
       to.values.empty() && from.values.empty() &&
@@ -352,10 +374,18 @@ std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, 
     Expression expression(graph, next.count());
     if (const auto parts = expression.follow(root, next)) {
       std::vector<BlockRows> smaller = divided(next, *parts);
+      const bool is_first = groups.empty() && open.empty();
+      if (is_first && most < kMostSteps && is_chain(graph, root, smaller, most))
+        return std::nullopt;
       for (std::size_t k = smaller.size(); k-- > 0;) open.push_back(std::move(smaller[k]));
       continue;
     }
     RowGroup group = expression.write(next);
+    if (groups.empty() && open.empty() &&
+        group.steps.size() <= std::min(most, graph.most_operations)) {
+      groups.push_back(std::move(group));  // the only one
+      break;
+    }
     const auto [known, is_new] = by_structure.emplace(structure_of(group), groups.size());
     operations += is_new ? group.steps.size() : 0;
     if (operations > most) return std::nullopt;

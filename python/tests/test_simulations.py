@@ -371,6 +371,27 @@ class Scan(unittest.TestCase):
                     jacobian, differences(lambda x: np.ravel(loop(120, start, body(x))), p), 1e-6, 1e-6)
                 self.assertIn("scan traced each of 120 steps", trace.slow[0][1])
 
+    def test_lengths_that_depend_on_unknowns_are_named(self):
+        def rounded(x):
+            return np.array([x[1] * k for k in range(int(x[0] + x[2]))])
+
+        def until(x):
+            y, out = x[1], []
+            while y > 0.01:
+                y = y * 0.5
+                out.append(y)
+            return np.array(out)
+
+        def scanned(x):
+            return topograd.scan(1 if isinstance(x[2], float) else x[2], 1.0, lambda k, y: y * x[1])
+
+        for function, message in (
+                (rounded, r"as an integer.*may not depend on x\[0\] and x\[2\] \(line \d+ of .*rounded"),
+                (until, r"a loop whose length depends on x\[1\] cannot be traced \(line \d+ of .*in until"),
+                (scanned, r"a loop whose length depends on x\[2\] cannot be traced \(line \d+ of .*in scanned")):
+            with self.subTest(function.__name__), self.assertRaisesRegex(topograd.TracingError, message):
+                topograd.least_squares(function, [3.0, 0.5, 1.0], options={"fallback": False})
+
     def test_what_it_refuses(self):
         def of_unknown_length(x):
             return topograd.scan(x[0], 1.0, lambda k, y: y * x[1])

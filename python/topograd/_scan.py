@@ -145,11 +145,14 @@ def _parts(state: Any, start: Any) -> list[Any]:
 
 def _steps(n: Any) -> int:
     if isinstance(n, Traced) or contains_traced(n):
-        raise TracingError("a loop whose length depends on an unknown cannot be traced")
+        value = n if isinstance(n, Array) else None
+        which = value._dependence() if value is not None else ""
+        raise TracingError("a loop whose length depends on " + (which or "an unknown") + " cannot be traced")
     try:
         count = operator.index(n)
     except TypeError:
-        raise TypeError(f"scan: expected a number of steps, got {type(n).__name__} "
+        why = ", whose value may be an unknown's" if isinstance(n, (float, np.floating)) else ""
+        raise TypeError(f"scan: expected a number of steps, got {type(n).__name__}{why} "
                         f"({user_location()})") from None
     if count < 0:
         raise ValueError(f"scan: expected n >= 0 steps, got {count} ({user_location()})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import os
 import sys
@@ -33,14 +34,25 @@ def _location(code: types.CodeType, line: int) -> str:
     return f"line {line} of {os.path.basename(code.co_filename)}, in {code.co_name}()"
 
 
+def _users_frame() -> types.FrameType | None:
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_users(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
 def user_location() -> str:
     """Line and function of the user's innermost frame."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if _is_users(frame.f_code):
-            return _location(frame.f_code, frame.f_lineno)
-        frame = frame.f_back
-    return "an unknown line"
+    frame = _users_frame()
+    return "an unknown line" if frame is None else _location(frame.f_code, frame.f_lineno)
+
+
+def _is_in_while() -> bool:
+    """True if the user's innermost frame is at a line that begins with while."""
+    frame = _users_frame()
+    if frame is None:
+        return False
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("while")
 
 
 def location_of(error: BaseException) -> str:
@@ -660,13 +672,28 @@ class Array(Traced, NDArrayOperatorsMixin):
         raise TypeError("an array of unknowns cannot be pickled; its numbers are in `value`")
 
     def __bool__(self) -> bool:
+        if _is_in_while():
+            raise TracingError(f"a loop whose length depends on {self._dependence() or 'an unknown'} cannot be "
+                               "traced")
         raise TracingError("a branch on a value cannot be traced; use np.where")
 
     def __float__(self) -> float:
         raise TracingError("float() of a traced value, by code that is not the traced function's")
 
     def __int__(self) -> int:
-        raise TracingError("a traced value as an integer, or in an array of integers, cannot be traced")
+        which = self._dependence()
+        raise TracingError("a traced value as an integer, or in an array of integers, cannot be traced" +
+                           (f": the length of a loop, a size or an index may not depend on {which}"
+                            if which else ""))
+
+    def _dependence(self) -> str:
+        """The unknowns on which this value depends, by their numbers: "x[0] and x[2]"."""
+        if self.size > 1000:
+            return ""
+        names = [f"x[{k}]" for k in self.tracer.graph.unknowns_of(self._whole_node())]
+        if len(names) > 3:
+            return f"{', '.join(names[:3])} and {len(names) - 3} more unknowns"
+        return " and ".join(names)
 
     __index__ = __int__
     __complex__ = __float__
