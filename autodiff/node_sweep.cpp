@@ -489,6 +489,12 @@ void tangents_of_partials(const ir::Node& n, const double* v, const double* t, d
 
 bool is_linear(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Neg; }
 
+/// The value of an op of one or two operands, and its derivatives d.
+double value_of(const ir::Node& n, const double* v, double d[3]) {
+  const double b = n.operands().size() > 1 ? v[n.args[1]] : 0;
+  return OpNumbers<true>::any(n.op, v[n.args[0]], b, 0, false, d);
+}
+
 }  // namespace
 
 std::optional<CurvatureSweep> CurvatureSweep::make(const ir::Program& f) {
@@ -514,9 +520,8 @@ void CurvatureSweep::add(const ir::Inputs<double>& in, std::span<const double> w
       v[id] = (*ir::leaf_space(n.op, in))[n.slot()];
       if (n.op == Op::Parameter) t[id] = p[n.slot()];
     } else {
-      const bool binary = n.operands().size() > 1;
-      v[id] = OpNumbers<true>::any(n.op, v[n.args[0]], binary ? v[n.args[1]] : 0, 0, false, d);
-      t[id] = zero_rule(d[0], t[n.args[0]]) + (binary ? zero_rule(d[1], t[n.args[1]]) : 0);
+      v[id] = value_of(n, v.data(), d);
+      for (std::size_t k = 0; k < n.operands().size(); ++k) t[id] += zero_rule(d[k], t[n.args[k]]);
     }
   }
   for (std::size_t row = 0; row < weights.size(); ++row) g[program_.outputs[row]] += weights[row];
@@ -524,8 +529,7 @@ void CurvatureSweep::add(const ir::Inputs<double>& in, std::span<const double> w
     const ir::Node& n = nodes[id];
     if (n.op == Op::Parameter) out[n.slot()] += h[id];
     if (ir::is_leaf(n.op) || (g[id] == 0 && h[id] == 0)) continue;
-    const bool binary = n.operands().size() > 1;
-    OpNumbers<true>::any(n.op, v[n.args[0]], binary ? v[n.args[1]] : 0, 0, false, d);
+    value_of(n, v.data(), d);
     double of_d[2] = {};
     if (!is_linear(n.op)) tangents_of_partials(n, v.data(), t.data(), of_d);
     for (std::size_t k = 0; k < n.operands().size(); ++k) {

@@ -73,10 +73,10 @@ Residuals add_shared_residuals(Problem& problem, std::span<const Value> rows,
 /// blocks with a marked value in common is evaluated in the way that is predicted to take less
 /// time: stored, by one evaluation on the host in which every marked value is computed once,
 /// however many blocks read it; or inlined, as if nothing were marked: each block's topology
-/// computes the value again. A group of more than 256 unknowns is inlined, and so are groups of
-/// which 17 or more are alike if they are predicted to, blocks with branches, and all where second
-/// derivatives are asked for. The report has what was decided, with both times
-/// (Summary::shared_values).
+/// computes the value again. A group of more than 256 unknowns is inlined, and so are
+/// blocks with branches, all where second derivatives are asked for, and all where other residuals
+/// have more operations, whose steps they would keep on the host. The report has what was decided,
+/// with both times (Summary::shared_values).
 ///
 /// Values and derivatives are the same either way. A leaf, such as an unknown, gets no mark.
 Value shared(const Value& v);

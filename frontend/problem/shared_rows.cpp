@@ -31,6 +31,14 @@ class WaitingRows final : public HostResidual {
   int rows_;
 };
 
+/// Operations of all residuals that have topologies.
+std::uint64_t operations_of_kernels(const ProblemState& state) {
+  std::uint64_t out = 0;
+  for (const Group& group : state.blocks.groups)
+    out += group.batch.size() * ir::operation_count(group.topology.program);
+  return out;
+}
+
 /// True for a leaf that add_residual() would accept from this problem.
 bool is_own(const ProblemState& state, const TapeNode& node) {
   if ((node.head & (kSymbolic | kEager | kGone)) != 0) return false;
@@ -301,12 +309,19 @@ void SharedRows::settle(ProblemState& state, bool kernels) {
     hashes.push_back(shape_hash({part_, part_rows_}));
     ++alike[hashes.back()];
   }
+  std::vector<Work> works;
+  std::uint64_t own = 0;
   for (std::size_t g = 0; g < all.size(); ++g) {
-    const Work work = predict(all[g], alike[hashes[g]]);
-    const bool wins = work.seconds_stored < work.seconds_inlined;
-    const bool stored = !kernels && wins && store(state, all[g]);
+    works.push_back(predict(all[g], alike[hashes[g]]));
+    own += works.back().inlined;
+  }
+  // Blocks on the host would keep the steps of all others there.
+  const bool may_store = !kernels && operations_of_kernels(state) <= own;
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    const bool wins = works[g].seconds_stored < works[g].seconds_inlined;
+    const bool stored = may_store && wins && store(state, all[g]);
     if (!stored) inline_group(state, all[g]);
-    record(state, all[g], work, stored, hashes[g]);
+    record(state, all[g], works[g], stored, hashes[g]);
   }
   forget();
 }
@@ -342,7 +357,9 @@ std::string text(const SharedValues& of) {
   if (of.groups > 1) out += ", in " + std::to_string(of.groups) + " groups";
   const bool would_win = of.seconds_stored < of.seconds_inlined;
   const char* const reason =
-      !of.stored && would_win ? ", since it has more than 256 unknowns or second derivatives" : "";
+      !of.stored && would_win
+          ? " (more than 256 unknowns, second derivatives, or other residuals with more operations)"
+          : "";
   return out + (of.stored ? ": stored" : ": inlined") + reason + "; predicted " +
          time(of.seconds_stored) + " stored (" + counted(of.operations_stored, "operation") +
          "), " + time(of.seconds_inlined) + " inlined (" +

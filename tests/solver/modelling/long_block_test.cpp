@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -521,6 +523,24 @@ TEST(SharedValues, AreInlinedWhereThatTakesLess) {
   EXPECT_EQ(normals.values, 3 * kTriangles);
   EXPECT_GT(normals.seconds_stored, normals.seconds_inlined);
   EXPECT_EQ(summary.topologies.size(), expected.topologies.size());
+}
+
+TEST(SharedValues, LeaveTheStepsToTheEngineOfMostResiduals) {
+  Cooling cooling{.steps = 20};
+  cooling.measure();
+  std::vector<double> v = {1.7, 0.9, 0.25}, many(5000, 0.5);
+  Problem problem;
+  add_one_by_one(problem, cooling, problem.add_parameters(v, 3), true);
+  const Parameters y = problem.add_parameters(many);
+  std::vector<std::uint32_t> numbered(many.size());
+  std::iota(numbered.begin(), numbered.end(), 0U);
+  const auto row = [&](Element e) { return y[e.index(0)] * exp(y[e.index(0)]) - 1; };
+  problem.add_residuals(many.size(), row, {.indices = numbered});
+  const Summary summary = solve(problem, {.backend = Backend::cpu});
+  EXPECT_EQ(summary.host_residuals, 0U);
+  ASSERT_EQ(summary.shared_values.size(), 1U);
+  EXPECT_FALSE(summary.shared_values[0].stored);
+  EXPECT_LT(summary.shared_values[0].seconds_stored, summary.shared_values[0].seconds_inlined);
 }
 
 TEST(SharedValues, FollowWhatIsDoneToTheirBlocks) {
