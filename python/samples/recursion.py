@@ -26,3 +26,24 @@ result = topograd.least_squares(lambda p: temperatures(p) - measured, [1.0, 2.0,
                                 bounds=(0.1, np.inf), verbose=1)
 print(result.x)
 assert np.allclose(result.x, truth, rtol=0.05), result.x
+
+
+@topograd.step
+def step(air, walls, heat, p):
+    """One step of the same, for a loop of one's own."""
+    into_walls = (air - walls) / p[2]
+    return (air + 0.1 * (heat - into_walls) / p[0],
+            walls + 0.1 * (into_walls - (walls - 5.0) / p[3]) / p[1])
+
+
+def by_a_loop(p):
+    air, walls = 18.0, 17.0
+    found = [air]
+    for heat in heating:
+        air, walls = step(air, walls, heat, p)
+        found.append(air)
+    return np.array(found)
+
+
+again = topograd.least_squares(lambda p: by_a_loop(p) - measured, [1.0, 2.0, 1.0, 5.0], bounds=(0.1, np.inf))
+assert np.allclose(again.x, result.x, rtol=1e-6), again.x
