@@ -318,16 +318,17 @@ std::string structure_of(const RowGroup& group) {
 /// together have more than `most`: a few of them say so, before all are followed.
 bool is_chain(const ArrayGraph& graph, NodeId root, const std::vector<BlockRows>& rows,
               std::size_t most) {
-  constexpr std::size_t kFirst = 16, kLast = 128;
-  if (rows.size() <= 2 * kLast || rows[0].width != 1) return false;
+  constexpr std::size_t kLeast = 32, kMostLast = 128;
+  if (rows.size() < kLeast || rows[0].width != 1) return false;
+  const std::size_t last = std::min(kMostLast, rows.size() / 2);
   std::size_t before = 0;
-  for (std::size_t k = kFirst; k <= kLast; k *= 2) {
+  for (std::size_t k = last / 8; k <= last; k *= 2) {
     Expression one(graph, 1);
     if (one.follow(root, {1, {rows[k].rows[0]}})) return false;
     if (2 * one.size() < 3 * before) return false;
     before = one.size();
   }
-  return before / kLast * rows.size() * rows.size() / 2 > most;
+  return before * (rows.size() / last) * rows.size() / 2 > most;
 }
 
 void append(DataColumn& to, std::size_t before, const DataColumn& from, std::size_t count) {
