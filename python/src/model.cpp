@@ -261,8 +261,8 @@ void Model::add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t
   const auto is_operation = [](const Step& s) { return !ir::is_leaf(s.op); };
   const auto operations = std::ranges::count_if(group.steps, is_operation);
   const std::size_t on_host = problem_.host_blocks().size();
-  added.maps.push_back(
-      add_sharing(problem_, {arrays_, data_}, group, width, options, graph.reads_shared(root)));
+  // Also if they have few operations: nothing of them is compiled then.
+  added.maps.push_back(add_sharing(problem_, {arrays_, data_}, group, width, options, true));
   if (problem_.host_blocks().size() > on_host)
     sharing_.push_back({kept.size(), static_cast<std::size_t>(operations), group.unknowns.size()});
   for (const Index row : kept) order_.push_back(rows_ + row);
