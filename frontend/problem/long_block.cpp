@@ -1,6 +1,5 @@
 // Evaluates long residual blocks, and makes them instances of topologies where these serve better.
 #include "long_block.hpp"
-#include "../inspect/problem_use.hpp"
 #include "../traced_function.hpp"
 #include "problem_state.hpp"
 
@@ -483,40 +482,7 @@ std::string counted(std::size_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-std::string levels_text(const LongExpression& e) {
-  std::string out;
-  std::size_t looped = 0;
-  for (const LongLoop& loop : e.loops) {
-    out += "  " + counted(loop.levels(), "level") + " of " + counted(loop.instances(), "instance") +
-           ", each of " + counted(loop.operations, "operation");
-    if (loop.states > 0) out += ", which hands on " + counted(loop.states, "number");
-    out += "\n";
-    looped += loop.steps * loop.operations;
-  }
-  if (looped > 0 && looped < e.operations)
-    out +=
-        "  " + counted(e.operations - looped, "operation") + " before, between and after these\n";
-  return out;
-}
-
 }  // namespace
-
-std::string explain(const Problem& problem) {
-  ProblemUse::settle_long_blocks(problem, false);
-  constexpr std::size_t kMost = 20;
-  std::string out;
-  const std::vector<LongExpression> found = ProblemUse::long_expressions(problem);
-  for (const LongExpression& e : std::span(found).first(std::min(kMost, found.size()))) {
-    out += e.label + ": " + counted(e.blocks, "block") + ", " + counted(e.rows, "row") + ", " +
-           counted(e.operations, "operation") + ", " + counted(e.unknowns, "unknown") +
-           ", node by node on the host\n  " + text(e) + "\n" + levels_text(e) + "  " +
-           std::to_string((e.bytes + e.work_bytes) / 1000) + " kB\n";
-  }
-  if (found.size() > kMost) out += "and " + std::to_string(found.size() - kMost) + " more\n";
-  for (const SharedValues& of : ProblemUse::shared_values(problem))
-    out += (of.label.empty() ? "residual" : of.label) + ": " + text(of) + "\n";
-  return out;
-}
 
 std::string text(const LongExpression& expression) {
   const std::string each = counted(expression.step_operations, "operation");
