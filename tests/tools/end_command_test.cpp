@@ -371,7 +371,7 @@ TEST(CommandEnd, EachOutputIsWrittenAlthoughOthersFail) {
 TEST(CommandEnd, TerminalsDoNotObeyNames) {
   // In names of files, on standard error.
   EXPECT_EQ(topograd("solve \"$(printf 'none\\033[31m\\302\\233\\303\\251.json')\"").err,
-            "topograd: none?[31m?\u00e9.json: cannot be read\n");
+            "topograd: none?[31m?\u00e9.json: cannot be read: No such file or directory\n");
   // In labels, on a terminal.
   const TemporaryDir folder;
   const std::string problem = folder.path() / "p.json", out = folder.path() / "typescript";
