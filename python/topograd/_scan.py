@@ -372,7 +372,8 @@ class _Recorded:
                   if k not in self.data and type(new) is float and not _same_float(new, old)}
         if differ:
             raise _Differs(differ)
-        places, numbers = [], []
+        places: list[tuple[int, int]] = []
+        numbers: list[float] = []
         for k, leaf in enumerate(leaves):
             if isinstance(leaf, Scalar) and leaf._made is None:
                 places.append((leaf._source, max(leaf._at, 0)))
