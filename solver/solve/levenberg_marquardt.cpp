@@ -309,7 +309,9 @@ void Minimizer::check_bounds() {
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
 // few unknowns, which are solved for directly, a step without damping costs next to nothing.
 Verdict Minimizer::confirmed(const Verdict& verdict) {
-  if (!rules_.may_be_contradicted(verdict) || !here_ || summary_.unknowns > here_->most_undamped())
+  if (!rules_.may_be_contradicted(verdict) || !here_ ||
+      summary_.unknowns > here_->most_undamped() ||
+      summary_.num_iterations() >= options_.max_iterations)
     return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;
