@@ -28,6 +28,9 @@ double least_normal(Precision precision) {
 constexpr double kLeastCut = 0.1, kLargestCut = 0.5;
 constexpr int kMostCuts = 12;
 
+// A cost that is zero beside the one at the start, where steps still gain a part of what is left.
+constexpr double kZero = 1e-20;
+
 /// Penalties of inequalities bend where one becomes active.
 bool has_bends(const ProblemModel& model) {
   return model.constraints == ConstraintTerms::penalties &&
@@ -309,13 +312,14 @@ void Minimizer::check_bounds() {
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
 // few unknowns, which are solved for directly, a step without damping costs next to nothing.
 Verdict Minimizer::confirmed(const Verdict& verdict) {
-  if (!rules_.may_be_contradicted(verdict) || !here_ ||
-      summary_.unknowns > here_->most_undamped() ||
-      summary_.num_iterations() >= options_.max_iterations)
+  if (!rules_.may_be_contradicted(verdict) || !here_ || summary_.unknowns > here_->most_undamped())
     return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;
-  return rules_.judge_undamped(report) == StepRules::Undamped::agrees ? verdict : Verdict{};
+  if (rules_.judge_undamped(report) == StepRules::Undamped::agrees) return verdict;
+  if (summary_.num_iterations() < options_.max_iterations) return {};
+  const bool zero = point().cost <= kZero * summary_.initial_cost;
+  return zero ? verdict : Verdict{End::iterations};
 }
 
 void Minimizer::end(const Verdict& verdict) {

@@ -33,6 +33,9 @@ constexpr double kSlow = 0.5;
 // Most steps between two without damping at the largest radius, and how far that grows meanwhile.
 constexpr int kMostWaits = 1 << 10;
 constexpr double kMostRadius = 1e36;
+// A cost that is this share of the one at the start is zero: steps towards a singular minimum of
+// cost 0 gain a part of what is left without an end.
+constexpr double kZero = 1e-42;
 
 std::string reached(const char* what, const Verdict& verdict) {
   return platform::formatted("%s: %.6e <= %.6e", what, verdict.value, verdict.bound);
@@ -134,6 +137,7 @@ void StepRules::start(double cost) {
 
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {
   point_ = point;
+  initial_cost_ = initial_cost;
   optimality_ = topograd::optimality(point_, initial_cost);
   const double unit = residual_unit(point_, initial_cost);
   least_cost_ = unit * unit / 2;
@@ -208,8 +212,8 @@ bool StepRules::may_be_contradicted(const Verdict& verdict) const {
 }
 
 double StepRules::least_contradiction() const {
-  return std::max(options_->function_tolerance * point_.cost,
-                  cost_noise(point_, options_->precision));
+  return std::max({options_->function_tolerance * point_.cost,
+                   cost_noise(point_, options_->precision), kZero * initial_cost_});
 }
 
 StepRules::Undamped StepRules::judge_undamped(const StepReport& undamped) {

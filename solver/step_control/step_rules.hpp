@@ -193,6 +193,7 @@ class StepRules {
   /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
   double refused_radius_ = std::numeric_limits<double>::infinity();
   int invalid_in_a_row_ = 0;
+  double initial_cost_ = 0;
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
 };

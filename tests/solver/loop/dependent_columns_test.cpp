@@ -238,8 +238,8 @@ struct Curve {
 /// are parallel to 1e-3 and less, and a step without damping is far too long.
 std::vector<Curve> saturating_curves() {
   const auto noise = [](int i) { return std::sin(12.9 * i); };
-  constexpr double kMolar[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4};
-  const auto molar = [kMolar](int i) { return kMolar[i]; };
+  static constexpr double kMolar[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4};
+  const auto molar = [](int i) { return kMolar[i]; };
   const auto seconds = [](int i) { return 1e-3 * (0.05 + 0.1 * i); };
   const auto volts = [](int i) { return 1e-4 * (1 + i); };
   return {
