@@ -160,7 +160,8 @@ TEST(ExpressionCommand, MalformedProblemFilesAreOneLine) {
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(result.err, "topograd: " + path + std::string(row.error).substr(4) + "\n");
   }
-  EXPECT_EQ(topograd("solve /nowhere/p.json").err, "topograd: /nowhere/p.json: cannot be read: No such file or directory\n");
+  EXPECT_EQ(topograd("solve /nowhere/p.json").err,
+            "topograd: /nowhere/p.json: cannot be read: No such file or directory\n");
 }
 
 }  // namespace
