@@ -59,8 +59,7 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
     if (const runtime::ManifoldBlocks* const on = group.blocks[b].manifold)
       manifolds_.push_back(std::make_unique<Manifold>(
           Manifold{b, cpu::TileKernel<double>(on->plus), cpu::TileKernel<double>(on->basis)}));
-  most_by_rows_ = static_cast<std::uint32_t>(
-      std::min(kLargestReadBack, kLargestJacobian / std::max<std::uint64_t>(1, group.rows)));
+  most_by_rows_ = static_cast<std::uint32_t>(most_unknowns(group.rows, kLargestReadBack));
   std::size_t columns = 3 * group.scalars + sums();
   for (const ComponentRows& rows : group.residuals)
     for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
@@ -70,7 +69,7 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
 }
 
 StepRules::Terms LaneProgram::terms() const {
-  return {.few = group_->columns <= kLargestJacobian / std::max<std::uint64_t>(1, group_->rows)};
+  return {.few = group_->columns <= most_unknowns(group_->rows, kLargestJacobian)};
 }
 
 std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {

@@ -1,7 +1,6 @@
 // The linear model of a sum of squares: norms of columns, and Gauss–Newton's step.
 #include "row_model.hpp"
 
-#include "../../runtime/engine/column_scaling.hpp"
 #include "box.hpp"
 #include "control.hpp"
 
@@ -145,23 +144,10 @@ std::vector<double> RowModel::squared_norms(std::span<const double> x) {
 
 /// √Σ (‖J_i‖ x_i)².
 double RowModel::terms(std::span<const double> x, const std::vector<double>& squares) const {
+  if (space_ != nullptr)
+    return std::sqrt(space_->scaled_square(x, basis_, [&](std::uint32_t k) { return squares[k]; }));
   double sum = 0;
-  for (std::uint32_t k = 0; k < x.size(); ++k) {
-    const std::uint32_t at = space_ == nullptr ? k : space_->column(k);
-    if (at == TangentSpace::kNone || (space_ != nullptr && space_->block_of(k) != nullptr))
-      continue;
-    sum += squares[at] * x[k] * x[k];
-  }
-  for (std::size_t b = 0; space_ != nullptr && b < space_->blocks().size(); ++b) {
-    const TangentSpace::Block& block = space_->blocks()[b];
-    if (space_->column(block.offset) == TangentSpace::kNone) continue;
-    sum += runtime::squares_along_tangents(
-        &x[block.offset], block.width, block.tangent,
-        [&](std::uint32_t t) { return squares[block.column + t]; },
-        [&](std::uint32_t k, std::uint32_t t) {
-          return basis_[block.basis + k * block.tangent + t];
-        });
-  }
+  for (std::size_t k = 0; k < x.size(); ++k) sum += squares[k] * x[k] * x[k];
   return std::sqrt(sum);
 }
 

@@ -124,23 +124,8 @@ void HostStep::add_scaled_norms(std::span<const double> x, const Vector& norms,
   point.scaled_gradient_max = scaled.size() == 0 ? 0 : scaled.cwiseAbs().maxCoeff();
   point.scaled_step_norm =
       delta_.size() == norms.size() ? length_ * delta_.cwiseProduct(norms).norm() : 0;
-  double squares = 0;
-  const TangentSpace& space = engine_.space();
-  for (std::uint32_t k = 0; k < x.size(); ++k) {
-    if (space.column(k) == TangentSpace::kNone || space.block_of(k) != nullptr) continue;
-    const double size = norms[space.column(k)] * x[k];
-    squares += size * size;
-  }
-  const std::span<const double> basis = engine_.basis();
-  for (const TangentSpace::Block& block : space.blocks()) {
-    if (space.column(block.offset) == TangentSpace::kNone) continue;
-    squares += runtime::squares_along_tangents(
-        &x[block.offset], block.width, block.tangent,
-        [&](std::uint32_t t) { return norms[block.column + t] * norms[block.column + t]; },
-        [&](std::uint32_t k, std::uint32_t t) {
-          return basis[block.basis + k * block.tangent + t];
-        });
-  }
+  const double squares = engine_.space().scaled_square(
+      x, engine_.basis(), [&](std::uint32_t k) { return norms[k] * norms[k]; });
   point.scaled_x_norm = std::sqrt(squares);
 }
 
@@ -249,8 +234,7 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
 std::uint64_t HostStep::most_undamped(const runtime::Engine&) const {
   const double rows = static_cast<double>(std::max<std::uint64_t>(1, model_.rows));
   const auto most = static_cast<std::uint64_t>(std::sqrt(kMostWork / rows));
-  return std::min(std::max(most, kLargestReadBack),
-                  kLargestJacobian / std::max<std::uint64_t>(1, model_.rows));
+  return most_unknowns(model_.rows, std::max(most, kLargestReadBack));
 }
 
 bool HostStep::can_rescale(runtime::Engine&) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
+#include "../../runtime/engine/column_scaling.hpp"
 
 #include <cstdint>
 #include <span>
@@ -46,6 +47,26 @@ class TangentSpace {
   /// Bases of the tangent spaces at x: for each of blocks() a (width, tangent) matrix, row by row.
   /// False if a manifold refuses.
   bool basis(std::span<const double> x, std::vector<double>& values) const;
+  /// Σ (‖∂r/∂x_k‖ x_k)² over the scalars that move, along tangents (squares_along_tangents()).
+  ///
+  ///   square(c)  of the norm of the column of coordinate c
+  template <class Square>
+  double scaled_square(std::span<const double> x, std::span<const double> basis,
+                       const Square& square) const {
+    double sum = 0;
+    for (std::uint32_t k = 0; k < x.size(); ++k)
+      if (at_[k] != kNone && block_of(k) == nullptr) sum += square(at_[k]) * x[k] * x[k];
+    for (const Block& block : blocks_) {
+      if (at_[block.offset] == kNone) continue;
+      sum += runtime::squares_along_tangents(
+          &x[block.offset], block.width, block.tangent,
+          [&](std::uint32_t t) { return square(block.column + t); },
+          [&](std::uint32_t k, std::uint32_t t) {
+            return basis[block.basis + k * block.tangent + t];
+          });
+    }
+    return sum;
+  }
   /// out = Pᵀ g: a gradient by scalars in the coordinates.
   void project(std::span<const double> basis, std::span<const double> gradient,
                std::span<double> out) const;

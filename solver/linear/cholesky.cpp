@@ -70,7 +70,7 @@ struct CholeskyStep::Impl {
     by_blocks = host_solver(asked.kind, false, found.pays()) == LinearSolver::schur;
     if (!by_blocks) {
       // Small systems have rows to go on with instead of leaving out pivots.
-      system = make_matrix_system(model, asked.work, asked.factor, most_by_rows());
+      system = make_matrix_system(model, asked.work, asked.factor, most_of_small());
     } else if (asked.limits) {
       system = make_iterative_system(model, asked.work.threads, found, *asked.limits);
     } else {
@@ -124,10 +124,8 @@ struct CholeskyStep::Impl {
   }
 
   /// Most unknowns for which a dense Jacobian serves.
-  std::uint64_t most_by_rows() const {
-    return std::min(kLargestReadBack, kLargestJacobian / std::max<std::uint64_t>(1, model.rows));
-  }
-  bool is_small() const { return system->size() <= most_by_rows(); }
+  std::uint64_t most_of_small() const { return most_unknowns(model.rows, kLargestReadBack); }
+  bool is_small() const { return system->size() <= most_of_small(); }
   /// The last factor may hide more than its step gains, and a QR of the rows shows it soon enough.
   bool needs_rows(double decrease) const {
     return hidden > decrease && system->size() <= CholeskyStep::most_by_rows(model);
@@ -285,7 +283,7 @@ CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind,
 CholeskyStep::~CholeskyStep() = default;
 
 std::uint64_t CholeskyStep::most_by_rows(const runtime::Model& model) {
-  return std::min(kMostByRows, kLargestJacobian / std::max<std::uint64_t>(1, model.rows));
+  return most_unknowns(model.rows, kMostByRows);
 }
 
 std::uint64_t CholeskyStep::most_undamped(const runtime::Engine&) const {

@@ -52,6 +52,11 @@ inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 /// often too badly conditioned for conjugate gradients (NIST's MGH17 fails with them).
 inline constexpr std::uint64_t kLargestReadBack = 32;         ///< unknowns
 inline constexpr std::uint64_t kLargestJacobian = 1'000'000;  ///< rows × unknowns, 8 MB
+/// Most unknowns for which such a Jacobian serves, and no more than `most`.
+constexpr std::uint64_t most_unknowns(std::uint64_t rows, std::uint64_t most) {
+  const std::uint64_t fit = rows == 0 ? kLargestJacobian : kLargestJacobian / rows;
+  return fit < most ? fit : most;
+}
 /// Instances × slots among which `automatic` looks for blocks to eliminate on a device: some tenths
 /// of a second. On the CPU, the same number of pairs of slots, if a residual reads more unknowns
 /// than kWidestSearched.

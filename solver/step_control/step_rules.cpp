@@ -362,13 +362,19 @@ bool StepRules::widen(const LastStep& step) {
   return region_.widen(kWidening, std::min(refused_radius_, most));
 }
 
+/// Steps with ever more damping promise no more than the tolerance, and none was taken.
+Verdict StepRules::end_of_retries(const StepFacts& facts, const LastStep& last, double resolution) {
+  if (!retries_ || !facts.valid || !(last.decrease <= resolution)) return {};
+  retries_ = false;
+  return {End::predicted_change, last.decrease, resolution};
+}
+
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
   if (std::exchange(exact_, false)) {
     waits_ = most_waits_ = std::min(2 * most_waits_ + 1, kMostWaits);
     return {};
   }
-  Verdict verdict;
   const double noise = hiding_noise();
   const double resolution = std::max(o.function_tolerance * point_.cost, noise);
   const double step_bound = o.parameter_tolerance * (point_.x_norm + o.parameter_tolerance);
@@ -384,6 +390,7 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   const bool vanished = hides(report, resolution);
   if (vanished) first_trial_.nothing_to_gain = false;
   if (facts.valid && !hidden) refused_radius_ = std::min(refused_radius_, region_.radius());
+  Verdict verdict = end_of_retries(facts, last, resolution);
   const bool widens = first_trial_.nothing_to_gain && widen(last);
   // Tiny steps of a small region say nothing unless the first one promised nothing, either.
   const bool moves_nothing = first_trial_.open || o.scale_free
@@ -391,10 +398,6 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
                                  : facts.valid && report.step_norm <= step_bound;
   if (first_trial_.nothing_to_gain && moves_nothing && !widens && may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
-  if (retries_ && facts.valid && last.decrease <= resolution) {
-    verdict = {End::predicted_change, last.decrease, resolution};
-    retries_ = false;
-  }
   if (facts.valid) {
     invalid_in_a_row_ = 0;
     if (vanished)

@@ -166,6 +166,7 @@ class StepRules {
   bool hides(const runtime::StepReport& report, double bound) const;
   double hiding_noise() const;
   bool widen(const LastStep& step);
+  Verdict end_of_retries(const StepFacts& facts, const LastStep& last, double resolution);
   bool may_leave_out_damping(const LastStep& last);
   bool may_claim(double share) const;
   Verdict check_taken(const StepFacts& facts, const runtime::StepReport& report,
