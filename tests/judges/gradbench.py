@@ -15,7 +15,27 @@ import numpy as np
 import topograd
 
 
-class Ba:
+class Rows:
+    """Residuals and their Jacobian."""
+
+    def objective(self):
+        return self.problem.evaluate()
+
+    def jacobian(self):
+        return self.problem.jacobian()
+
+
+class Number:
+    """A cost and its gradient."""
+
+    def objective(self):
+        return self.problem.cost()
+
+    def jacobian(self):
+        return self.problem.gradient()
+
+
+class Ba(Rows):
     """Bundle adjustment: one camera, point, weight and observation, repeated."""
 
     functions = ("objective", "jacobian")
@@ -47,12 +67,6 @@ class Ba:
         image = image * (1 + radial[:, :1] * square + radial[:, 1:] * square**2)
         return weight[:, None] * (image * focal + shift - feature)
 
-    def objective(self):
-        return self.problem.evaluate()
-
-    def jacobian(self):
-        return self.problem.jacobian()
-
     def shown(self, function, found):
         if function == "objective":
             return {"reproj_error": {"elements": found[:2].tolist(), "repeated": self.p},
@@ -61,7 +75,7 @@ class Ba:
         return {name: [*part[:30].tolist(), part[-1].item()] for name, part in parts.items()}
 
 
-class Gmm:
+class Gmm(Number):
     """The logarithm of the posterior probability of a mixture of Gaussians."""
 
     functions = ("objective", "jacobian")
@@ -103,12 +117,6 @@ class Gmm:
         value = self.k * constant - self.gamma**2 / 2 * squares + self.m * np.sum(q)
         return (value - self.n * (self.d / 2 * np.log(2 * np.pi) + logsumexp(alpha)))[None]
 
-    def objective(self):
-        return self.problem.cost()
-
-    def jacobian(self):
-        return self.problem.gradient()
-
     def shown(self, function, found):
         if function == "objective":
             return float(found)
@@ -122,7 +130,7 @@ def logsumexp(values):
     return largest + np.log(np.sum(np.exp(values - largest[..., None]), axis=-1))
 
 
-class Ht:
+class Ht(Rows):
     """Hand tracking: bones pose the vertices of a mesh, which points shall meet. Unknown are the pose, and, where
     there are `us`, each point's place on its triangle."""
 
@@ -173,12 +181,6 @@ class Ht:
         else:
             place = us[:, :1] * posed[:, 0] + us[:, 1:] * posed[:, 1] + (1 - us[:, :1] - us[:, 1:]) * posed[:, 2]
         return points - (place @ rotation(theta[:3]).T + theta[3:6])
-
-    def objective(self):
-        return self.problem.evaluate()
-
-    def jacobian(self):
-        return self.problem.jacobian()
 
     def shown(self, function, found):
         if function == "objective":
@@ -237,7 +239,7 @@ class Llsq:
         return float(found) if function == "primal" else found.tolist()
 
 
-class Lstm:
+class Lstm(Number):
     """A recurrent network whose matrices are diagonal; the loss of predicting each next character."""
 
     functions = ("objective", "jacobian")
@@ -276,12 +278,6 @@ class Lstm:
         start = self.state[0::2], self.state[1::2], 0.0
         terms = topograd.scan(len(now), start, step)[2]
         return -np.sum(terms)[None] / (len(now) * width)
-
-    def objective(self):
-        return self.problem.cost()
-
-    def jacobian(self):
-        return self.problem.gradient()
 
     def shown(self, function, found):
         return float(found) if function == "objective" else found.tolist()
