@@ -163,6 +163,26 @@ def _math(function: Callable) -> Callable:
     return call
 
 
+def _cmath(function: Callable) -> Callable:
+    """A function of the module cmath that also takes traced numbers."""
+    name = function.__name__
+
+    def call(*args: Any) -> Any:
+        if not contains_traced(args):
+            return function(*args)
+        z = args[0] if is_complex(args[0]) else args[0] + 0j
+        if name == "polar":
+            return np.abs(z), np.angle(z)
+        if name == "rect":
+            return args[0] * np.exp(1j * args[1])
+        known = {**_MATH, "log": "log", "phase": "angle"}.get(name)
+        if known is None or not hasattr(np, known) or len(args) > 1:
+            raise TracingError(f"cmath.{name} cannot be traced")
+        return getattr(np, known)(z)
+
+    return call
+
+
 # NumPy's functions that make arrays.
 
 
@@ -362,7 +382,8 @@ class World:
             return self._class(value)
         if isinstance(value, types.FunctionType):
             return self._function(value)
-        if isinstance(value, types.BuiltinFunctionType) or hasattr(type(value), "_implementation"):
+        if isinstance(value, types.BuiltinFunctionType) or hasattr(type(value), "_implementation") or (
+                "uarray" in type(value).__module__ and callable(value)):  # those of scipy.fft
             return self._compiled(value, module)
         if isinstance(value, types.MethodType):
             return self._method(value)
@@ -457,6 +478,8 @@ class World:
         name = getattr(function, "__module__", None) or getattr(owner, "__module__", None) or ""
         if isinstance(owner, types.ModuleType) and owner.__name__ == "math" or name == "math":
             return _math(function)
+        if name == "cmath":
+            return _cmath(function)
         if function is np.frompyfunc:
             return lambda f, *_, **__: _Vectorize(f)
         if name.partition(".")[0] in ("numpy", "scipy") or module is not None:
@@ -507,7 +530,7 @@ class World:
     def _module(self, module: types.ModuleType) -> types.ModuleType:
         name = module.__name__
         top = name.partition(".")[0]
-        if top in ("numpy", "scipy", "math", "topograd") or self._is_users_module(name):
+        if top in ("numpy", "scipy", "math", "cmath", "topograd") or self._is_users_module(name):
             return module if isinstance(module, _Module) else _Module(self, module)
         return module
 
@@ -614,7 +637,7 @@ class World:
 
 
 def _is_object_of_scipy(kind: type) -> bool:
-    return kind.__module__.startswith(("scipy.interpolate", "scipy.spatial.transform"))
+    return kind.__module__.startswith(("scipy.interpolate", "scipy.spatial.transform", "scipy.stats"))
 
 
 def _enter_objects(module: str) -> None:
@@ -627,8 +650,13 @@ _functions.PROVIDERS.insert(0, _enter_objects)
 
 def _own_object(trace: Trace, value: Any) -> Any:
     """What traced code sees for an object of SciPy's that computes with values, or None."""
-    if not _is_object_of_scipy(type(value)):
+    kind = type(value)
+    if not _is_object_of_scipy(kind):
         return None
+    if kind.__module__.startswith("scipy.stats"):
+        from . import _distributions
+
+        return _distributions.own_instance(value)
     from . import _objects
 
     return _objects.own_instance(trace, value)

@@ -225,12 +225,72 @@ def _bessel_i(t: Trace, order: Any, x: Any, scaled: bool = False) -> Array:
 
 def _bessel_k(t: Trace, order: Any, x: Any, scaled: bool = False) -> Array:
     """∫ exp(-x (cosh u - 1)) cosh(n u) du, whose trapezoidal sums converge like exp(-1/h)."""
-    n = _order(order)
+    if contains_traced(order) or np.ndim(order) > 0:
+        raise TracingError("a Bessel function of an order that depends on unknowns cannot be traced")
+    n = float(order)
     u = np.arange(0, 120) / 12.0
     weight = np.where(u == 0, 0.5, 1.0) / 12.0
     y = t.array(x)[..., np.newaxis]
     found = np.sum(np.exp(-y * (np.cosh(u) - 1.0)) * (weight * np.cosh(n * u)), axis=-1)
     return found if scaled else found * np.exp(-t.array(x))
+
+
+# Exponential integrals and the incomplete gamma function: series near 0, continued fractions beyond.
+
+
+def _exp1(t: Trace, x: Any) -> Array:
+    far = np.greater(x, 2.0)
+    near, large = select(t, far, 1.0, x), select(t, far, x, 3.0)
+    terms = [-((-1.0) ** k) / (k * math.factorial(k)) for k in range(30, 0, -1)]
+    series = _horner(near, terms) * near - np.euler_gamma - np.log(near)
+    fraction: Any = large + 121.0
+    for k in range(60, 0, -1):
+        fraction = large + (2.0 * k - 1.0) - k * k / fraction
+    return select(t, far, np.exp(-large) / fraction, series)
+
+
+def _expi(t: Trace, x: Any) -> Array:
+    negative = np.less(x, 0.0)
+    above = select(t, negative, 1.0, x)
+    series = _horner(above, [1.0 / (k * math.factorial(k)) for k in range(80, 0, -1)]) * above
+    return select(t, negative, -_exp1(t, select(t, negative, np.negative(x), 1.0)),
+                  np.euler_gamma + np.log(above) + series)
+
+
+def _gammainc(t: Trace, a: Any, x: Any) -> tuple[Array, Any, Any]:
+    """Where x < a + 1, and there the lower integral's share, elsewhere the upper one's."""
+    a = np.asarray(a, dtype=float) if not contains_traced(a) else a
+    low = np.less(x, np.add(a, 1.0))
+    near, large = select(t, low, x, 1.0), select(t, low, np.add(a, 2.0), x)
+    series: Any = 1.0
+    for k in range(80, 0, -1):
+        series = 1.0 + near / np.add(a, float(k)) * series
+    fraction: Any = large + (121.0 - a)
+    for k in range(60, 0, -1):
+        fraction = large + (2.0 * k - 1.0 - a) - k * (k - a) / fraction
+    zero = np.less_equal(near, 0.0)
+    inside = select(t, zero, 1.0, near)
+    lower = series * np.exp(a * np.log(inside) - inside - _gl(t, np.add(a, 1.0)))
+    return low, select(t, zero, 0.0, lower), np.exp(a * np.log(large) - large - _gl(t, a)) / fraction
+
+
+def _lower_gamma(t: Trace, a: Any, x: Any) -> Array:
+    low, below, above = _gammainc(t, a, x)
+    return select(t, low, below, 1.0 - above)
+
+
+def _upper_gamma(t: Trace, a: Any, x: Any) -> Array:
+    low, below, above = _gammainc(t, a, x)
+    return select(t, low, 1.0 - below, above)
+
+
+def _expn(t: Trace, n: Any, x: Any) -> Array:
+    if contains_traced(n) or np.ndim(n) > 0 or int(n) != n or n < 1:
+        raise TracingError("scipy.special.expn of an order that is not 1, 2, ... cannot be traced")
+    found = _exp1(t, x)
+    for k in range(1, int(n)):
+        found = (np.exp(np.negative(x)) - x * found) / float(k)
+    return found
 
 
 # Orthogonal polynomials of whole degrees.
@@ -247,6 +307,11 @@ def _recurrence(first: Callable[[Any], Any], step: Callable[[int, Any, Any, Any]
         return before if n == 0 else now
 
     return evaluate
+
+
+def _genlaguerre(t: Trace, n: Any, alpha: Any, x: Any) -> Any:
+    return _recurrence(lambda y: 1.0 + alpha - y, lambda k, y, p, q: (
+        (2 * k + 1 + alpha - y) * p - (k + alpha) * q) / float(k + 1))(t, n, x)
 
 
 def _ellipk(t: Trace, m: Any) -> Any:
@@ -337,6 +402,8 @@ COMPOSITES.update({
     "boxcox1p": lambda t, x, p: _boxcox(t, np.log1p(x), p),
     "inv_boxcox": lambda t, y, p: np.exp(_log_of_boxcox(t, y, p)),
     "inv_boxcox1p": lambda t, y, p: np.expm1(_log_of_boxcox(t, y, p)),
+    "exp1": _exp1, "expn": _expn, "expi": _expi, "gammainc": _lower_gamma, "gammaincc": _upper_gamma,
+    "eval_genlaguerre": _genlaguerre,
     "ellipk": _ellipk, "ellipe": _ellipe, "ellipkm1": lambda t, p: _ellipk(t, np.subtract(1.0, p)),
     "eval_legendre": _recurrence(
         lambda x: x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / float(k + 1)),
