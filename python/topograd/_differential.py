@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, Callable
 
 import numpy as np
@@ -448,6 +449,59 @@ def _result(times: np.ndarray, states: Any, tableau: Any) -> Any:
                      message="The solver successfully reached the end of the integration interval.")
 
 
+#: Points of Gauss-Legendre's rule for an integral between two numbers, and to infinity.
+_INSIDE, _TO_INFINITY = 64, 160
+
+
+@functools.lru_cache(maxsize=4)
+def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights on [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(count)
+    return 0.5 * (x + 1.0), 0.5 * w
+
+
+def _quad(func: Callable, a: Any, b: Any, args: Any = (), *more: Any, **options: Any) -> Any:
+    """scipy.integrate.quad: by Gauss-Legendre's rule if the integrand or a limit is traced.
+
+    The values of a traced function are compared with the function's own, and so with SciPy's adaptive
+    rule; if an integrand needs more points, SciPy solves the problem.
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    limits = plain(a), plain(b)
+    if not contains_traced(limits):
+        found = func(0.5 if np.isinf(limits[0]) or np.isinf(limits[1]) else float(np.mean(limits)), *args)
+        if not contains_traced(found):
+            return scipy.integrate.quad(lambda x: plain(func(x, *args)), *limits, (), *more, **options)
+    if any(options.get(k) for k in ("full_output", "points", "weight", "complex_func")) or any(more[:1]):
+        raise TracingError("scipy.integrate.quad with full_output, points or weight cannot be traced")
+    lower, upper = (None if not contains_traced(v) and np.isinf(v) else v for v in limits)
+    if lower is None and upper is None:
+        left, right = (_quad(func, *ends, args)[0] for ends in ((limits[0], 0.0), (0.0, limits[1])))
+        return left + right, 0.0
+    if lower is None or upper is None:
+        t, weights = _gauss(_TO_INFINITY)
+        away, weights = t / (1.0 - t), weights / np.square(1.0 - t)
+        start, end, sign = (lower, limits[1], 1.0) if upper is None else (upper, limits[0], -1.0)
+        towards = math.copysign(1.0, end)
+        points: Any = start + towards * away
+        weights = sign * towards * weights
+    else:
+        t, weights = _gauss(_INSIDE)
+        points, weights = lower + t * (upper - lower), weights * (upper - lower)
+    values: Any = None
+    try:  # an integrand that takes arrays is called once
+        values = func(points, *args)
+    except TracingError:
+        raise
+    except (TypeError, ValueError):
+        pass
+    if np.shape(values) != np.shape(points):
+        values = [func(x, *args) for x in points]
+        values = tracer_of(values).array(values)
+    return np.sum(values * weights), 0.0
+
+
 #: Functions of SciPy's that call what the user gives them.
 CALLING: dict[Any, Callable] = {scipy.integrate.odeint: functools.partial(_odeint, False),
+                                scipy.integrate.quad: _quad,
                                 scipy.integrate.solve_ivp: functools.partial(_solve_ivp, False)}
