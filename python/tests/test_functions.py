@@ -1,11 +1,14 @@
 """Functions of NumPy and SciPy on traced values: their numbers, and derivatives by differences."""
 
+import cmath
 import os
 import unittest
 import warnings
 
 import numpy as np
-from scipy import integrate, interpolate, linalg, ndimage, signal, spatial, special
+from scipy import (
+    fft, integrate, interpolate, linalg, ndimage, optimize, signal, spatial, special, stats,
+)
 from scipy.spatial.transform import Rotation
 
 import topograd
@@ -16,6 +19,7 @@ from topograd._least_squares import trace_function
 NUMBERS = np.random.default_rng(1).uniform(0.5, 2, (4, 3))
 TIMES = np.linspace(0, 3, 20)
 TURN = Rotation.from_euler("xyz", [0.3, -0.2, 0.5])
+NORMAL = stats.norm(0.5, 2.0)
 SPLINE = interpolate.CubicSpline(TIMES, np.sin(TIMES))
 
 
@@ -49,6 +53,13 @@ def oscillator(x):
     y = np.array([x[0], x[1]])
     for _ in range(5):
         y = y + 0.1 * np.array([y[1], -y[0] * x[2]])
+    return y
+
+
+def guarded(x):
+    y = x * np.log(x)
+    if np.isnan(x).any() or not np.all(np.isfinite(y)) or np.any(np.isinf(y) | np.isnan(y)):
+        return np.full(12, 1e10)
     return y
 
 
@@ -405,6 +416,51 @@ FUNCTIONS = {
     "complex means": lambda x: as_complex(x).reshape(2, 3).mean(axis=1).imag + np.add.reduce(as_complex(x)).real,
     "complex shapes": lambda x: as_complex(x).reshape(2, 1, 3).squeeze(1).transpose(1, 0).copy().imag,
     "complex by real": lambda x: np.abs(as_complex(x)[:4].reshape(2, 2) @ x[:2]),
+    "a guard against NaN": guarded,
+    "text of values": lambda x: x * len(f"{x[0]:8.3f}") / len(f"{x[0]:8.3f}"),
+    "interp between unknowns": lambda x: np.interp(TIMES, np.cumsum(x[:4]), x[4:8]),
+    "interp at unknowns between unknowns": lambda x: np.interp(x, np.cumsum(x[:4]), x[4:8], left=0.5),
+    "convolve of two": lambda x: np.concatenate([signal.convolve(x[:7], x[7:]), signal.fftconvolve(x[:5], x[5:], "same"),
+                                                 signal.convolve(x[:7], x[7:], mode="valid")]),
+    "scipy.fft": lambda x: np.concatenate([np.abs(fft.rfft(x)), fft.dct(x, norm="ortho"), fft.irfft(fft.rfft(x) * 2)]),
+    "cmath": lambda x: np.array([abs(cmath.exp(1j * x[0]) + x[1]), cmath.phase(complex(x[2], x[3])), cmath.sqrt(x[4]).real]),
+    "polyval of complex": lambda x: np.abs(np.polyval(x[:3], 1j * TIMES) / np.polyval([1, x[4], x[5]], 1j * TIMES)),
+    "freqs": lambda x: np.abs(signal.freqs([x[0]], [1, x[1], x[2]], worN=TIMES)[1]),
+    "freqz": lambda x: np.angle(signal.freqz(x[:2], [1, 0.3 * x[2]], worN=9)[1]) + signal.freqz(x[0], [2.0], worN=9)[0],
+    "divide where": lambda x: np.divide(x, [1, 0, 2] * 4, out=np.zeros(12), where=np.array([1, 0, 1] * 4, bool)),
+    "divide where unknowns": lambda x: np.divide(1.0, x, out=np.full(12, 0.5), where=x > 0.9),
+    "rotations side by side": lambda x: Rotation.concatenate([Rotation.from_rotvec(x[:3]), TURN]).as_rotvec(),
+    "exp1": lambda x: special.exp1(x) + special.exp1(7 * x) + special.expn(3, x),
+    "expi": lambda x: special.expi(x) + special.expi(-4 * x) + special.expi(9 * x) * 1e-4,
+    "gammainc": lambda x: special.gammainc(x, x[::-1]) + special.gammainc(2.0, 4 * x) + special.gammaincc(6 * x, 5.0),
+    "gammainc at 0": lambda x: special.gammainc(x, 0.0) + special.gammaincc(x, np.arange(12.0)),
+    "kv of a half": lambda x: special.kv(1.5, x) + special.kve(0.3, x),
+    "eval_genlaguerre": lambda x: special.eval_genlaguerre(3, 1.5, x) + special.genlaguerre(2, 1)(x),
+    "normal distribution": lambda x: stats.norm.pdf(TIMES, x[0], x[1]) + stats.norm.cdf(TIMES, loc=x[2], scale=x[3]) + (
+        stats.norm(x[4], x[5]).logpdf(TIMES) + stats.norm.sf(TIMES, x[6]) * stats.norm.logsf(x[7] * TIMES)),
+    "normal quantiles": lambda x: stats.norm.ppf(x / 3, x[0], x[1]) + NORMAL.pdf(x) + NORMAL.cdf(0.3),
+    "positive distributions": lambda x: sum(
+        getattr(d, f)(TIMES - 0.2, *shapes, loc=0.1 * x[2], scale=x[3]) for d, shapes in (
+            (stats.expon, ()), (stats.gamma, x[4:5]), (stats.lognorm, x[5:6]), (stats.weibull_min, x[6:7]),
+            (stats.rayleigh, ()), (stats.halfnorm, ()), (stats.fisk, x[7:8]), (stats.chi2, x[8:9])) for f in ("pdf", "cdf", "sf")),
+    "distributions on a line": lambda x: sum(
+        d.pdf(TIMES, *shapes, x[0], x[1]) for d, shapes in (
+            (stats.t, x[2:3]), (stats.cauchy, ()), (stats.laplace, ()), (stats.logistic, ()), (stats.gumbel_r, ()),
+            (stats.gumbel_l, ()), (stats.skewnorm, x[3:4]), (stats.exponnorm, x[4:5]), (stats.maxwell, ()))),
+    "probabilities on a line": lambda x: sum(
+        d.cdf(TIMES, x[0], x[1]) + d.logcdf(TIMES, x[2]) for d in (
+            stats.cauchy, stats.laplace, stats.logistic, stats.gumbel_r, stats.gumbel_l)) + stats.logistic.ppf(0.3, x[3]),
+    "distributions on intervals": lambda x: (
+        stats.beta.pdf(TIMES / 4, x[0], x[1]) + stats.uniform.cdf(TIMES, x[2], x[3]) + stats.pareto.pdf(TIMES, x[4], scale=x[5])),
+    "discrete distributions": lambda x: (
+        stats.poisson.logpmf(np.arange(9), x[0] + x[1]) + stats.poisson.pmf(np.arange(9), mu=x[2]) +
+        stats.binom.pmf(np.arange(9), 9, x[3] / 2) + stats.nbinom.pmf(np.arange(9), x[4], x[5] / 2) + stats.geom.pmf(3, x[6] / 2)),
+    "quad": lambda x: np.array([integrate.quad(lambda u: x[0] * np.exp(-x[1] * u), 0, t)[0] for t in TIMES[:5]]),
+    "quad of numbers": lambda x: integrate.quad(lambda u: np.exp(-u), 0, 1)[0] * x,
+    "quad of branches": lambda x: np.array([integrate.quad(lambda u, a: a * u if u > 0 else 0.0, 0, t, args=(x[0],))[0] for t in TIMES[:5]]),
+    "quad to unknowns": lambda x: np.array([integrate.quad(np.cos, 0, v)[0] for v in x[:3]]),
+    "quad to infinity": lambda x: np.array([integrate.quad(lambda u: np.exp(-x[1] * u * u), *ends)[0] for ends in (
+        (x[0], np.inf), (-np.inf, x[2]), (-np.inf, np.inf), (x[3], -np.inf), (np.inf, 0.2))]),
     "rotations near 0": lambda x: Rotation.from_rotvec((x[:3] - x[:3]) + 1e-9 * x[3:6]).as_rotvec() * 1e9,
 }  # fmt: skip
 
@@ -465,6 +521,13 @@ class Functions(unittest.TestCase):
             "np.linalg.eigvalsh": lambda x: np.linalg.eigvalsh(definite(x)),
             "np.delete": lambda x: np.delete(NUMBERS, x[0]),
             "np.compress": lambda x: np.compress(x > 1, x),
+            "a branch on a value": lambda x: x if x[0] > 1 or np.isnan(x).any() else 2 * x,
+            "masked arrays": lambda x: x - np.ma.masked_invalid([np.nan, 2, 3] * 4),
+            "scipy.stats.vonmises.pdf": lambda x: stats.vonmises.pdf(TIMES, x[0]),
+            "scipy.stats.t.cdf": lambda x: stats.t.cdf(TIMES, x[0]),
+            "between more than 64 points": lambda x: np.interp(0.5, np.cumsum(np.repeat(x, 9)), np.ones(108)),
+            "quad with": lambda x: integrate.quad(lambda u: u * x[0], 0, 1, points=[0.5]),
+            "scipy.optimize._zeros_py.brentq": lambda x: optimize.brentq(lambda v: v - x[0], 0, 2) * x,
             "np.argmin": lambda x: x[np.argmin(x)],
             "minimum_filter": lambda x: ndimage.minimum_filter(x, 3),
             "AkimaInterpolator|Akima1D": lambda x: interpolate.Akima1DInterpolator(np.arange(12.0), x)(TIMES),

@@ -411,6 +411,14 @@ def _part(trace: Trace, value: Any, name: str) -> Any:
     return getattr(as_complex(trace, value), name) if is_complex(value) else value
 
 
+def _horner(p: Any, x: Any) -> Any:
+    """np.polyval."""
+    out: Any = 0.0 * x
+    for coefficient in p:
+        out = out * x + coefficient
+    return out
+
+
 def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     """A function of NumPy of which at least one argument is complex."""
     first = args[0] if args and not isinstance(args[0], (list, tuple)) else None
@@ -441,6 +449,8 @@ def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     if func is np.prod:
         axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
         return _product(trace, as_complex(trace, args[0]), axis)
+    if func is np.polyval:
+        return _horner(*args)
     if func in COMPLEX_FUNCTIONS:
         return COMPLEX_FUNCTIONS[func](trace, *args, **kwargs)
     if func is np.dot:

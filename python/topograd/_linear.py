@@ -118,6 +118,9 @@ def register() -> None:
                     COMPLEX_FUNCTIONS[function] = implementation
         for name in _BILINEAR[1].split() if module == _BILINEAR[0] else []:
             _of_either(getattr(sys.modules[module], name))
+        if module == _BILINEAR[0]:
+            implements(sys.modules[module].freqs)(_response(0))
+            implements(sys.modules[module].freqz)(_response(1))
 
 
 @implements(np.pad)
@@ -150,9 +153,15 @@ for _function in (np.tril, np.triu):
 
 
 def _of_either(function: Callable) -> None:
-    """Functions that are linear in both arguments, of which one is plain."""
+    """Functions that are linear in both arguments, of which one is plain, or which are convolutions."""
     def call(trace: Trace, a: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
         if contains_traced(a) and contains_traced(v):
+            mode = kwargs.get("mode", args[0] if args else "full")
+            if "convolve" in function.__name__ and np.ndim(a) == np.ndim(v) == 1:
+                whole = np.convolve(a, v)
+                first = (len(v) - 1) // 2 if mode == "same" else 0
+                return (np.convolve(a, v, mode) if mode == "valid" else
+                        whole[first: first + len(a)] if mode == "same" else whole)
             raise TracingError(f"{function.__name__} of two arrays that depend on unknowns cannot be "
                                "traced")
         if contains_traced(a):
@@ -160,6 +169,28 @@ def _of_either(function: Callable) -> None:
         return apply(trace, lambda x: function(a, x, *args, **kwargs), v)
 
     implements(function)(call)
+
+
+def _response(place: int) -> Callable:
+    """scipy.signal.freqs and freqz of coefficients that are traced, at given frequencies."""
+    def call(trace: Trace, b: Any, a: Any = 1.0, worN: Any = None, whole: bool = False, plot: Any = None,
+             fs: float = 2 * np.pi, include_nyquist: bool = False) -> Any:
+        if worN is None:
+            worN = 512 if place else np.logspace(-1, 1, 200)
+        if contains_traced(worN) or not place and np.ndim(worN) == 0:
+            raise TracingError("scipy.signal.freqs at frequencies that are not given cannot be traced")
+        if np.ndim(worN) == 0:
+            end = fs if whole else fs / 2
+            w = np.linspace(0, end, int(worN), endpoint=bool(include_nyquist and not whole))
+        else:
+            w = np.asarray(worN, dtype=float)
+        s = np.exp(-2j * np.pi * w / fs) if place else 1j * w
+        parts = [[p] if np.ndim(p) == 0 else list(p) for p in (b, a)]
+        over, under = (np.polyval([trace.array(c) + 0j for c in (p[::-1] if place else p)], as_complex(trace, s))
+                       for p in parts)
+        return w, over / under
+
+    return call
 
 
 register()

@@ -360,6 +360,12 @@ class OwnRotation(Rotation):
     from_quat, from_rotvec, from_euler, from_matrix = (
         _either(n) for n in ("from_quat", "from_rotvec", "from_euler", "from_matrix"))
 
+    @classmethod
+    def concatenate(cls, rotations: Any) -> Any:
+        if not any(isinstance(r, TracedRotation) for r in rotations):
+            return super().concatenate(rotations)
+        return TracedRotation(np.concatenate([np.atleast_2d(r.as_quat()) for r in rotations]))
+
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
         if not contains_traced(vectors):
             return super().apply(plain(vectors), inverse)

@@ -108,7 +108,10 @@ _MOST_POINTS = 64
 def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
             period: Any = None) -> Array:
     if contains_traced(xp):
-        raise TracingError("np.interp between points that depend on unknowns cannot be traced")
+        if period is not None or np.size(xp) > _MOST_POINTS:
+            raise TracingError(f"np.interp between more than {_MOST_POINTS} points that depend on unknowns, or "
+                               "with period=, cannot be traced")
+        x = trace.array(x)
     if period is not None:
         if contains_traced(x):
             order = np.argsort(np.mod(xp, period))
@@ -116,7 +119,7 @@ def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any
             places = np.concatenate([places[-1:] - period, places, places[:1] + period])
             return _interp(trace, np.mod(x, period), places, fp[np.r_[order[-1], order, order[0]]])
         return _linear.apply(trace, lambda f: np.interp(x, xp, f, period=period), fp)
-    xp = np.asarray(xp, dtype=float)
+    xp = trace.array(xp) if contains_traced(xp) else np.asarray(xp, dtype=float)
     values: Any = trace.array(fp) if contains_traced(fp) else np.asarray(fp, dtype=float)
     left = values[0] if left is None else left
     right = values[-1] if right is None else right

@@ -55,6 +55,19 @@ def _is_in_while() -> bool:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("while")
 
 
+def _library_in_use() -> str:
+    """The function of a library that the user's innermost frame has called."""
+    frame: types.FrameType | None = sys._getframe(1)
+    called = None
+    while frame is not None and not _is_users(frame.f_code):
+        if frame.f_globals.get("__package__") != __package__:
+            called = frame
+        frame = frame.f_back
+    if called is None:
+        return "code that is not the traced function's"
+    return f"{called.f_globals.get('__name__')}.{called.f_code.co_name}"
+
+
 def location_of(error: BaseException) -> str:
     """Line and function of the user's innermost frame from which an exception came."""
     found = "an unknown line"
@@ -110,6 +123,8 @@ class Trace:
         self.sources: list[tuple[int, np.ndarray]] | None = None
         #: nodes and shapes of conditions, which are the same where they are written again
         self._conditions: dict[Any, tuple[int, tuple[int, ...]]] = {}
+        #: conditions that hold wherever the function is used: its values are finite there
+        self.assumed: dict[int, bool] = {}
         #: the numbers of the unknowns at the start, if they are known
         self.start: Callable[[], np.ndarray] | None = None
         #: relative tolerance of integrations whose steps were chosen by these numbers; 0: none
@@ -137,6 +152,8 @@ class Trace:
         values = plain(values)
         if isinstance(values, Array):
             return self._own(values)
+        if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
+            raise TracingError("masked arrays cannot be traced; use compressed(), or rows without what is masked")
         array = as_numpy(values)
         if array.dtype.kind not in "fiub":
             raise TracingError(f"numbers of type {array.dtype} cannot be traced")
@@ -672,13 +689,19 @@ class Array(Traced, NDArrayOperatorsMixin):
         raise TypeError("an array of unknowns cannot be pickled; its numbers are in `value`")
 
     def __bool__(self) -> bool:
+        assumed = self.tracer.assumed.get(self._whole_node()) if self.boolean else None
+        if assumed is not None:
+            return assumed
         if _is_in_while():
             raise TracingError(f"a loop whose length depends on {self._dependence() or 'an unknown'} cannot be "
                                "traced")
         raise TracingError("a branch on a value cannot be traced; use np.where")
 
+    def __format__(self, _: str) -> str:
+        return repr(self)
+
     def __float__(self) -> float:
-        raise TracingError("float() of a traced value, by code that is not the traced function's")
+        raise TracingError(f"float() of a traced value, by {_library_in_use()}, cannot be traced")
 
     def __int__(self) -> int:
         which = self._dependence()

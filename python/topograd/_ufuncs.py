@@ -102,6 +102,25 @@ def _copysign(trace: Trace, a: Any, b: Any) -> Array:
     return select(trace, negative, -np.abs(a), np.abs(a))
 
 
+def _assumed(trace: Trace, condition: Any, holds: bool) -> Array:
+    """A condition on which code may branch: a solver rejects points at which the function has no value."""
+    trace.assumed[condition._whole_node()] = holds
+    return condition
+
+
+def _also_assumed(trace: Trace, name: str, inputs: tuple, result: Array) -> Array:
+    """A result of logical operations, which is assumed if its operands are."""
+    known = [trace.assumed.get(a._whole_node()) if isinstance(a, Array) and a.boolean else None for a in inputs]
+    if name in ("logical_not", "invert") and known[0] is not None:
+        return _assumed(trace, result, not known[0])
+    if len(known) == 2 and known[0] is not None and known[1] is not None:
+        if name in ("logical_and", "bitwise_and"):
+            return _assumed(trace, result, known[0] and known[1])
+        if name in ("logical_or", "bitwise_or"):
+            return _assumed(trace, result, known[0] or known[1])
+    return result
+
+
 #: ufuncs that are several ops; those of scipy.special are in _special
 COMPOSITES: dict[str, Callable[..., Any]] = {
     "cbrt": _cbrt,
@@ -115,9 +134,9 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "fmod": lambda t, a, b: a - np.multiply(b, np.trunc(np.divide(a, b))),
     "fmax": lambda t, a, b: select(t, np.isnan(a), b, select(t, np.isnan(b), a, np.maximum(a, b))),
     "fmin": lambda t, a, b: select(t, np.isnan(a), b, select(t, np.isnan(b), a, np.minimum(a, b))),
-    "isnan": lambda t, a: t.apply("ne", a, a, boolean=True),
-    "isinf": lambda t, a: np.abs(a) == math.inf,
-    "isfinite": lambda t, a: np.abs(a) < math.inf,
+    "isnan": lambda t, a: _assumed(t, t.apply("ne", a, a, boolean=True), False),
+    "isinf": lambda t, a: _assumed(t, np.abs(a) == math.inf, False),
+    "isfinite": lambda t, a: _assumed(t, np.abs(a) < math.inf, True),
     "signbit": lambda t, a: np.less(a, 0.0),
     "copysign": _copysign,
     "ldexp": lambda t, a, b: a * np.exp2(np.asarray(b, float)),
@@ -163,6 +182,10 @@ def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = Fals
         out = trace.wrap(node, tuple(array.shape[d] for d in kept), op in ("and", "or"))
         if op == "add" and not kept:
             trace.sums[node] = array
+        if trace.assumed and op in ("and", "or") and array.boolean:
+            holds = trace.assumed.get(array._whole_node())
+            if holds is not None:
+                trace.assumed[node] = holds
     if keepdims:
         shape = [1 if d in axes else n for d, n in enumerate(array.shape)]
         return out.reshape(shape)
@@ -217,7 +240,8 @@ def _evaluate(trace: Trace, ufunc: np.ufunc, inputs: tuple) -> Any:
     if name in _OPS:
         return trace.apply(_OPS[name], *inputs)
     if name in _CONDITIONS:
-        return trace.apply(_CONDITIONS[name], *inputs, boolean=True)
+        result = trace.apply(_CONDITIONS[name], *inputs, boolean=True)
+        return _also_assumed(trace, name, inputs, result) if trace.assumed else result
     if name in COMPOSITES:
         return COMPOSITES[name](trace, *[_traced_objects(trace, a) for a in inputs])
     if name == "divmod":
@@ -260,7 +284,9 @@ def call(trace: Trace, ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict
     if given is not None and type(given[0]) is not np.ndarray and not contains_traced(given):
         # A buffer: it takes the result, and is traced from now on.
         del kwargs["out"]
-        given[0][...] = call(trace, ufunc, method, inputs, kwargs)
+        where = kwargs.pop("where", True) if method == "__call__" else True
+        made = call(trace, ufunc, method, inputs, kwargs)
+        given[0][...] = made if where is True else select(trace, where, made, plain(given[0]))
         return given[0]
     if any(is_complex(value) for value in inputs):
         return call_ufunc(trace, ufunc, method, inputs, kwargs)
