@@ -9,6 +9,7 @@ from typing import Any, Callable
 import numpy as np
 import scipy.optimize
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dgesdd
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
@@ -25,6 +26,8 @@ _MOST_FOR_NEWTON = 200
 _SHARE, _LEAST_SHARE = 1e-8, 1e-20
 #: A gradient whose square is no number beside 0.
 _NOTHING = 1e-150
+#: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
+_LEAST_SQUARE, _EPS = 1e-280, float(np.finfo(float).eps)
 #: Status of a solve that a callback ended.
 _STOPPED = 99
 
@@ -59,14 +62,17 @@ def _covariance(jacobian: Any) -> np.ndarray:
     unknown = np.full((n, n), np.inf)
     if rows < n:
         return unknown
-    largest = np.abs(dense).max(axis=0)
-    if not ((largest > 0) & (largest < np.inf)).all():
-        return unknown
-    scaled = dense / largest
-    lengths = np.sqrt((scaled * scaled).sum(axis=0))
-    scale = largest * lengths
-    _, s, vt = np.linalg.svd(scaled / lengths, full_matrices=False)
-    if not s[-1] > np.finfo(float).eps * max(dense.shape) * s[0]:
+    squares = np.einsum("ij,ij->j", dense, dense)
+    if _LEAST_SQUARE < squares.min() and squares.max() < 1 / _LEAST_SQUARE:
+        scale = np.sqrt(squares)
+    else:
+        largest = np.abs(dense).max(axis=0)
+        if not ((largest > 0) & (largest < np.inf)).all():
+            return unknown
+        scaled = dense / largest
+        scale = largest * np.sqrt((scaled * scaled).sum(axis=0))
+    _, s, vt, failed = dgesdd(dense / scale, full_matrices=0, overwrite_a=1)
+    if failed or not s[-1] > _EPS * max(dense.shape) * s[0]:
         return unknown
     with np.errstate(over="ignore"):
         half = vt.T / s / scale[:, np.newaxis]

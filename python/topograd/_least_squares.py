@@ -910,8 +910,8 @@ def _is_perfect(a: _Arguments, found: Result) -> bool:
     jacobian = dict.get(found, "jac")
     if a.loss != "linear" or not isinstance(jacobian, np.ndarray):
         return False
-    f = found["fun"]
-    if not np.dot(f, f) <= _PERFECT * np.max(np.abs(jacobian)) ** 2 * np.dot(found["x"], found["x"]) * f.size:
+    f, entries = found["fun"], jacobian.ravel()
+    if not np.dot(f, f) <= _PERFECT * np.dot(entries, entries) * np.dot(found["x"], found["x"]) * f.size:
         return False
     return bool(np.dot(f, f) <= _PERFECT * np.sum((np.abs(jacobian) @ np.abs(found["x"])) ** 2))
 
