@@ -7,8 +7,10 @@ import runpy
 import sys
 import time
 import unittest
+import warnings
 
 import numpy as np
+import scipy.optimize
 
 import topograd
 
@@ -55,6 +57,35 @@ class Nist(unittest.TestCase):
                 errors[f"{path.stem} from start {number + 1}"] = error
         self.assertGreaterEqual(len(errors), 4)
         self.assertEqual({name for name, error in errors.items() if error > 1e-4} - KNOWN, set())
+
+
+class NistByCurveFit(unittest.TestCase):
+    #: Ends in another minimum, or on a ridge, with SciPy, too.
+    KNOWN = {"BoxBOD from start 1", "MGH17 from start 1"}
+
+    def test_six_digits_by_default_options(self):
+        """As many as SciPy's curve_fit, and more."""
+        digits = {}
+        for path in sorted((DATA / "nist").glob("*.dat")):
+            model, starts, certified, x, y = read_nist(path)
+            for number, start in enumerate(starts):
+                for fit in (topograd.curve_fit, scipy.optimize.curve_fit):
+                    with warnings.catch_warnings(), np.errstate(all="ignore"):
+                        warnings.simplefilter("ignore")
+                        try:
+                            found, _ = fit(lambda x, *b: model(b, x), x, y, start)
+                            error = np.max(np.abs(found - certified) / np.abs(certified))
+                        except RuntimeError:
+                            error = 1.0
+                    digits.setdefault(f"{path.stem} from start {number + 1}", []).append(-np.log10(error + 1e-16))
+        self.assertGreaterEqual(len(digits), 4)
+        ours, scipys = ({name for name, d in digits.items() if d[k] > 6} for k in (0, 1))
+        self.assertEqual(set(digits) - ours - self.KNOWN, set())
+        self.assertLessEqual(scipys, ours)
+        means = np.mean(list(digits.values()), axis=0)
+        print(f"six digits: {len(ours)} of {len(digits)} fits, SciPy {len(scipys)}; four digits: "
+              f"{sum(d[0] > 4 for d in digits.values())} and {sum(d[1] > 4 for d in digits.values())}; "
+              f"mean {means[0]:.1f} and {means[1]:.1f}", file=sys.stderr)
 
 
 def read_bal(path):

@@ -10,7 +10,7 @@ import scipy.optimize
 from scipy.optimize import OptimizeResult
 
 from . import _core
-from ._fits import _LEASTSQ, _covariance, _starts
+from ._fits import _TIGHT, _covariance, _starts
 from ._least_squares import (_EPS, _LOSSES, _MOST_KINKS, _NO_DEVICE, _bounds, _cost, _gain_within,
                              _gradient_tolerances, _rho)
 from ._problem import _core_loss
@@ -448,7 +448,7 @@ def curve_fit_many(
             return difference
         return difference / (rest.pop(0) if deviations.ndim == 2 else deviations)
 
-    known: dict[str, Any] = {"ftol": _LEASTSQ, "xtol": _LEASTSQ, **kwargs}
+    known: dict[str, Any] = {"ftol": _TIGHT, "xtol": _TIGHT, **kwargs}
     if "maxfev" in known:
         known.setdefault("max_nfev", known.pop("maxfev") or None)
     result = least_squares_many(residuals, start, tuple(mine), bounds=bounds, covariances=True,
