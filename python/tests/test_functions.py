@@ -7,8 +7,9 @@ import warnings
 
 import numpy as np
 from scipy import (
-    fft, integrate, interpolate, linalg, ndimage, optimize, signal, spatial, special, stats,
+    fft, integrate, interpolate, linalg, ndimage, optimize, signal, sparse, spatial, special, stats,
 )
+from scipy.sparse import linalg as _  # noqa: F401  # which sparse.linalg needs
 from scipy.spatial.transform import Rotation
 
 import topograd
@@ -19,6 +20,8 @@ from topograd._least_squares import trace_function
 NUMBERS = np.random.default_rng(1).uniform(0.5, 2, (4, 3))
 TIMES = np.linspace(0, 3, 20)
 TURN = Rotation.from_euler("xyz", [0.3, -0.2, 0.5])
+SPARSE = sparse.random(4, 12, 0.4, "csr", random_state=3)
+FILLED = interpolate.interp1d(TIMES, np.sin(TIMES), bounds_error=False, fill_value=0.0)
 NORMAL = stats.norm(0.5, 2.0)
 SPLINE = interpolate.CubicSpline(TIMES, np.sin(TIMES))
 
@@ -461,6 +464,20 @@ FUNCTIONS = {
     "quad to unknowns": lambda x: np.array([integrate.quad(np.cos, 0, v)[0] for v in x[:3]]),
     "quad to infinity": lambda x: np.array([integrate.quad(lambda u: np.exp(-x[1] * u * u), *ends)[0] for ends in (
         (x[0], np.inf), (-np.inf, x[2]), (-np.inf, np.inf), (x[3], -np.inf), (np.inf, 0.2))]),
+    "sparse products": lambda x: np.concatenate([SPARSE @ x, SPARSE.dot(x), SPARSE * x, SPARSE.T @ x[:4], x[:4] @ SPARSE,
+                                                 (SPARSE @ x.reshape(12, 1)).ravel(), SPARSE.tocsc().T.dot(x[4:8])]),
+    "sparse matrices made inside": lambda x: np.concatenate([
+        sparse.diags([np.arange(12.0), np.ones(11)], [0, 1]) @ x, sparse.csr_matrix(NUMBERS) @ x[:3],
+        (2 * sparse.coo_matrix(NUMBERS).T).dot(x[:4]), sparse.csr_matrix((3, 12)) @ x, 0 * x[:1] + SPARSE.sum()]),
+    "sparse solves": lambda x: np.concatenate([
+        sparse.linalg.spsolve(sparse.csc_matrix(np.eye(3) * 2), x[:3]),
+        linalg.solve_banded((1, 1), np.array([[0.0, 1, 1], [4, 4, 4], [1, 1, 0]]), x[:3])]),
+    "inverse of complex": lambda x: np.abs(np.linalg.inv(np.array([[1 + 1j * x[0], x[1]], [x[1], 2 - 1j * x[2]]]))),
+    "squareform": lambda x: spatial.distance.squareform(spatial.distance.pdist(m43(x))),
+    "a rotation applied to a list": lambda x: Rotation.from_rotvec(x[:3]).apply([1, 0, 0]),
+    "quaternions of inverses": lambda x: (Rotation.from_rotvec(x[:3]).inv() * Rotation.from_euler("z", 0.2)).as_quat(),
+    "interp1d, filled": lambda x: FILLED(4 * x - 1) + interpolate.interp1d(TIMES, np.cos(TIMES), "cubic", bounds_error=False, fill_value=(1.0, 2.0))(5 * x),
+    "spline, zero outside": lambda x: interpolate.UnivariateSpline(TIMES, np.sin(TIMES), s=0, ext=1)(4 * x - 1),
     "rotations near 0": lambda x: Rotation.from_rotvec((x[:3] - x[:3]) + 1e-9 * x[3:6]).as_rotvec() * 1e9,
 }  # fmt: skip
 
@@ -522,6 +539,7 @@ class Functions(unittest.TestCase):
             "np.delete": lambda x: np.delete(NUMBERS, x[0]),
             "np.compress": lambda x: np.compress(x > 1, x),
             "a branch on a value": lambda x: x if x[0] > 1 or np.isnan(x).any() else 2 * x,
+            "a sparse matrix of values": lambda x: SPARSE * x[0] @ x,
             "masked arrays": lambda x: x - np.ma.masked_invalid([np.nan, 2, 3] * 4),
             "scipy.stats.vonmises.pdf": lambda x: stats.vonmises.pdf(TIMES, x[0]),
             "scipy.stats.t.cdf": lambda x: stats.t.cdf(TIMES, x[0]),

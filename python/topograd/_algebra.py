@@ -373,3 +373,4 @@ def _solve(trace: Trace, a: Any, b: Any) -> Array:
 
 
 COMPLEX_FUNCTIONS[np.linalg.solve] = solve_complex
+COMPLEX_FUNCTIONS[np.linalg.inv] = lambda trace, a: solve_complex(trace, a, np.eye(np.shape(a)[-1]))

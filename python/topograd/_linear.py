@@ -96,6 +96,8 @@ _TABLE: list[tuple[str, str, int, str]] = [
     ("scipy.ndimage", "gaussian_filter gaussian_filter1d uniform_filter uniform_filter1d convolve "
      "convolve1d correlate correlate1d laplace gaussian_laplace sobel prewitt zoom shift rotate "
      "affine_transform map_coordinates spline_filter spline_filter1d", 0, "input"),
+    ("scipy.sparse.linalg", "spsolve", 1, "b"), ("scipy.linalg", "solve_banded", 2, "b"),
+    ("scipy.spatial.distance", "squareform", 0, "X"),
     ("scipy.integrate", "simpson simps trapezoid trapz cumulative_trapezoid cumtrapz romb", 0, "y"),
 ]
 #: Functions of two arguments that are linear in each.

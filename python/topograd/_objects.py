@@ -53,8 +53,6 @@ def _pieces(spline: Any) -> interpolate.PPoly:
     if isinstance(spline, interpolate.BSpline):
         return interpolate.PPoly.from_spline(spline, extrapolate=spline.extrapolate)
     if isinstance(spline, interpolate.UnivariateSpline):
-        if getattr(spline, "ext", 0) not in (0, "extrapolate"):
-            raise TracingError("a UnivariateSpline that does not extrapolate cannot be traced")
         return interpolate.PPoly.from_spline(spline._eval_args)
     kind = getattr(spline, "_kind", "")
     if kind == "linear":
@@ -66,8 +64,28 @@ def _pieces(spline: Any) -> interpolate.PPoly:
     raise TracingError(f"{type(spline).__name__} of kind {kind!r} cannot be traced")
 
 
+def _outside(spline: Any) -> tuple[Any, Any] | None:
+    """What an interpolator gives below and above its points; None if it extrapolates."""
+    if isinstance(spline, interpolate.interp1d) and not spline._extrapolate:
+        return spline._fill_value_below, spline._fill_value_above
+    ext = getattr(spline, "ext", 0) if isinstance(spline, interpolate.UnivariateSpline) else 0
+    if ext in (1, "zeros"):
+        return 0.0, 0.0
+    if ext not in (0, "extrapolate"):
+        raise TracingError(f"a UnivariateSpline with ext={ext!r} cannot be traced")
+    return None
+
+
 def evaluate(trace: Trace, spline: Any, x: Any, derivative: int = 0) -> Any:
     """A spline's values at traced points."""
+    outside = _outside(spline)
+    if outside is not None:
+        pieces = _pieces(spline)
+        if np.ndim(pieces.c) > 2 or derivative:
+            raise TracingError(f"{type(spline).__name__} of several values that does not extrapolate cannot be traced")
+        at = trace.array(x)
+        found = _numpy.where(at < pieces.x[0], np.asarray(outside[0]).item(), evaluate(trace, pieces, at))
+        return _numpy.where(at > pieces.x[-1], np.asarray(outside[1]).item(), found)
     pieces = _pieces(spline)
     if derivative:
         pieces = pieces.derivative(derivative)
@@ -209,6 +227,10 @@ def _pdist(trace: Trace, X: Any, metric: Any = "euclidean", **kwargs: Any) -> An
 # Rotations.
 
 
+#: Signs of an inverse quaternion, which differ between versions of SciPy.
+_INVERSE = np.sign(Rotation.from_quat([0.5, 0.5, 0.5, 0.5]).inv().as_quat())
+
+
 def _cross(a: Any, b: Any) -> Any:
     return np.cross(a, b)
 
@@ -312,10 +334,10 @@ class TracedRotation:
         return 2.0 * np.arctan2(np.linalg.norm(self._q[..., :3], axis=-1), np.abs(self._q[..., 3]))
 
     def inv(self) -> "TracedRotation":
-        return TracedRotation(self._q * np.array([-1.0, -1.0, -1.0, 1.0]))
+        return TracedRotation(self._q * _INVERSE)
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        matrix = self.as_matrix()
+        matrix, vectors = self.as_matrix(), tracer_of(self._q).array(vectors)
         if inverse:
             matrix = matrix.swapaxes(-1, -2)
         return np.sum(matrix * vectors[..., np.newaxis, :], axis=-1)

@@ -561,8 +561,10 @@ class World:
         if kind is np.vectorize:
             return _Vectorize
         if _is_object_of_scipy(kind):
-            from . import _objects
+            from . import _objects, _sparse
 
+            if kind.__module__.startswith("scipy.sparse") and kind.__name__.endswith(("_matrix", "_array")):
+                return kind if "_topograd_original" in kind.__dict__ else _sparse.own_class(kind)
             own = _objects.own_class(self.trace, kind)
             if own is not None:
                 return own
@@ -637,7 +639,8 @@ class World:
 
 
 def _is_object_of_scipy(kind: type) -> bool:
-    return kind.__module__.startswith(("scipy.interpolate", "scipy.spatial.transform", "scipy.stats"))
+    return kind.__module__.startswith(("scipy.interpolate", "scipy.spatial.transform", "scipy.stats",
+                                       "scipy.sparse"))
 
 
 def _enter_objects(module: str) -> None:
@@ -657,6 +660,11 @@ def _own_object(trace: Trace, value: Any) -> Any:
         from . import _distributions
 
         return _distributions.own_instance(value)
+    if kind.__module__.startswith("scipy.sparse"):
+        from . import _sparse
+
+        own = _sparse.owned(value)
+        return None if own is value else own
     from . import _objects
 
     return _objects.own_instance(trace, value)
