@@ -457,6 +457,8 @@ class AgainstScipy(unittest.TestCase):
                 self.assertEqual(ours.message, theirs.message)
                 self.assertEqual(ours.success, theirs.success)
         self.assertEqual(topograd.least_squares(decay, [1, 1, 0], max_nfev=2).nfev, 2)
+        with self.assertRaisesRegex(ValueError, "positive integer"):  # SciPy's loop would not end
+            topograd.least_squares(decay, [1, 1, 0], max_nfev=np.nan)
 
     def test_errors(self):
         x0 = [1.0, 1.0, 0.0]

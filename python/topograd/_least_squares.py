@@ -156,7 +156,7 @@ class _Arguments:
             raise ValueError("method='lm' supports only 'linear' loss function.")
         if verbose not in (0, 1, 2):
             raise ValueError("`verbose` must be in [0, 1, 2].")
-        if max_nfev is not None and max_nfev <= 0:
+        if max_nfev is not None and not max_nfev > 0:
             raise ValueError("`max_nfev` must be None or positive integer.")
         start = as_numpy(x0)
         if start.dtype.kind == "c":

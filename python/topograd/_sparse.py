@@ -57,8 +57,8 @@ def _dot(self: Any, other: Any) -> Any:
 
 def _rmatmul(self: Any, other: Any) -> Any:
     if contains_traced(other):
-        found = _product(_original(type(self)).transpose(self), np.transpose(other))
-        return np.transpose(found)
+        array = tracer_of(other).array(other)
+        return _product(_original(type(self)).transpose(self), array.transpose()).transpose()
     return owned(getattr(_original(type(self)), "__rmatmul__")(self, plain(other)))
 
 
@@ -88,5 +88,6 @@ def owned(value: Any) -> Any:
     if not scipy.sparse.issparse(value) or "_topograd_original" in type(value).__dict__:
         return value
     found = copy.copy(value)
-    found.__class__ = own_class(type(value))
+    kind: Any = type(value)
+    found.__class__ = own_class(kind)
     return found
