@@ -91,17 +91,6 @@ const Tag* find_tag(std::string_view name) {
 /// Places of sensors and of cameras.
 constexpr std::string_view kParameters = "PARAMS_";
 
-/// "A, B or C", of g2o's tags.
-std::string tag_names() {
-  std::vector<std::string_view> all;
-  for (const Tag& tag : kTags)
-    if (!tag.toro) all.push_back(tag.name);
-  std::string names(all[0]);
-  for (std::size_t k = 1; k < all.size(); ++k)
-    names.append(k + 1 < all.size() ? ", " : " or ").append(all[k]);
-  return names;
-}
-
 /// Rows and columns of the six numbers of a symmetric 3 × 3 matrix.
 using Order = std::array<std::array<std::size_t, 2>, 6>;
 constexpr Order kToroOrder = {{{0, 0}, {0, 1}, {1, 1}, {2, 2}, {0, 2}, {1, 2}}};
@@ -194,7 +183,8 @@ class G2oReader {
   void skip(std::string_view word) {
     const std::string tag(word.substr(0, 40));
     if (!options_.skip_unknown && !word.starts_with(kParameters)) {
-      reader_.fail("expected " + tag_names() + ", got \"" + tag + "\"");
+      reader_.fail("expected a known tag, such as VERTEX_SE2 or EDGE_SE3:QUAT, got \"" + tag +
+                   "\", which skip_unknown would pass over");
     }
     ++skipped_[tag];
   }

@@ -217,7 +217,7 @@ TEST_F(PoseGraphCommand, MistakesAreOneLineAndNothingIsWritten) {
       {path("coupled.g2o") + " --objective geodesic", "reads only its blocks of position"},
       {"", "pose-graph: expected a file"},
       {path("none.g2o"), "none.g2o: cannot be read"},
-      {path("tag.g2o"), "tag.g2o:2: expected VERTEX_SE2, EDGE_SE2,"},
+      {path("tag.g2o"), "tag.g2o:2: expected a known tag, such as VERTEX_SE2"},
       {path("nan.g2o"), "nan.g2o:2: expected y as a finite number, got \"nan\""},
       {path("twice.g2o") + " --strict", "twice.g2o:2: expected each edge once, got that of line 1"},
       {path("pieces.g2o") + " --strict", "pieces.g2o:2: expected a graph in one piece, got pose 2"},

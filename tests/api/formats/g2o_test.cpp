@@ -65,7 +65,8 @@ TEST(G2o, ErrorsNameFileAndLine) {
       {"", "f.g2o:1: expected edges, got none"},
       {"VERTEX_SE2 0 0 0 0\n", "f.g2o:2: expected edges, got none"},
       {edge + "EDGE_SE2_XY_CALIB 0 1 1\n",
-       "f.g2o:2: expected VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT, FIX, VERTEX_XY, "},
+       "f.g2o:2: expected a known tag, such as VERTEX_SE2 or EDGE_SE3:QUAT, got "
+       "\"EDGE_SE2_XY_CALIB\", which "},
       {edge + "VERTEX_XY 0 1 1\n", "f.g2o:2: expected a landmark of number 0, got a pose"},
       {edge + "EDGE_SE2_XY 0 1 1 1 1 0 1\n",
        "f.g2o:2: expected a landmark of number 1, got a pose"},
