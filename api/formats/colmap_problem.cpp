@@ -3,7 +3,9 @@
 
 #include "../../frontend/mat.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 #include "packed_text.hpp"
+#include "retriangulation.hpp"
 #include "word_reader.hpp"
 
 #include <Eigen/Dense>
@@ -12,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -21,7 +24,8 @@ namespace topograd {
 namespace {
 
 constexpr std::size_t kPose = 6;
-constexpr double kFlat = 1e-9;  // of an extent: what is smaller is on a line, or at one place
+constexpr double kLeastGain = 1e-6;  // of a point's mean cost: what moving a point must gain
+constexpr double kFlat = 1e-9;       // of an extent: what is smaller is on a line, or at one place
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::InvalidArgument, "colmap: " + what);
@@ -200,6 +204,10 @@ ColmapGauge parse_colmap_gauge(std::string_view text) {
   return parse_enum<ColmapGauge>("gauge", text);
 }
 
+Retriangulation parse_retriangulation(std::string_view text) {
+  return parse_enum<Retriangulation>("retriangulate", text);
+}
+
 std::array<Value, 2> reprojection(CameraModel model, std::span<const Value> parameters,
                                   const std::array<Value, 6>& pose, const Vec3& point,
                                   const Vec2& seen) {
@@ -217,6 +225,7 @@ ColmapProblem::ColmapProblem(ColmapModel model, const ColmapOptions& options)
   add_priors(false);
   add_priors(true);
   fix_unread();
+  fix_distances();
   fix_cameras();
   fix_gauge();
 }
@@ -396,6 +405,25 @@ void ColmapProblem::fix_unread() {
   fix(points_, points, refined_.points);
 }
 
+/// A point that one image shows keeps a coordinate: its distance changes no residual.
+void ColmapProblem::fix_distances() {
+  if (!refined_.points) return;
+  constexpr std::uint32_t kNone = ~std::uint32_t{0}, kSeveral = kNone - 1;
+  std::vector<std::uint32_t> images(model_.point_count(), kNone);
+  for (const ColmapModel::Observation& o : model_.observations) {
+    std::uint32_t& image = images[o.point];
+    image = image == kNone || image == o.image ? o.image : kSeveral;
+  }
+  for (std::size_t k = 0; k < images.size(); ++k) {
+    if (images[k] >= kSeveral) continue;
+    Eigen::Index along = 0;
+    (vector3(std::span(model_.points).subspan(3 * k, 3)) - vector3(model_.center(images[k])))
+        .cwiseAbs()
+        .maxCoeff(&along);
+    problem_.set_constant(points_, k, 1u << along);
+  }
+}
+
 void ColmapProblem::fix_cameras() {
   std::vector<bool> read(model_.cameras.size());
   for (const ColmapModel::Observation& o : model_.observations)
@@ -495,7 +523,22 @@ SolverOptions ColmapProblem::solver_options() const {
 }
 
 ColmapModel ColmapProblem::model() const {
-  ColmapModel out = model_;
+  ColmapModel out = without_observations();
+  out.point_ids = model_.point_ids;
+  out.points = model_.points;
+  out.observations = model_.observations;
+  return out;
+}
+
+/// With the present numbers, without points, too.
+ColmapModel ColmapProblem::without_observations() const {
+  ColmapModel out;
+  out.cameras = model_.cameras;
+  out.sensors = model_.sensors;
+  out.frames = model_.frames;
+  out.images = model_.images;
+  out.tracks_differ = model_.tracks_differ;
+  out.files = model_.files;
   const auto block = [](const std::vector<double>& values, std::size_t k) {
     return std::span(values).subspan(kPose * k, kPose);
   };
@@ -508,6 +551,106 @@ ColmapModel ColmapProblem::model() const {
     const auto& values = camera_values_[static_cast<std::size_t>(out.cameras[k].model)];
     std::copy_n(&values[camera_blocks_[k] * parameters.size()], parameters.size(),
                 parameters.begin());
+  }
+  return out;
+}
+
+/// All of its coordinates.
+bool ColmapProblem::is_free(std::size_t point) const {
+  const std::span<const std::uint8_t> fixed = problem_.constant_mask();
+  return fixed.empty() ||
+         std::ranges::count(fixed.subspan(points_.offset() + 3 * point, 3), 0) == 3;
+}
+
+std::size_t ColmapProblem::retriangulate() {
+  if (!refined_.points || options_.retriangulation == Retriangulation::off) return 0;
+  const bool behind = options_.retriangulation == Retriangulation::anywhere;
+  // Observations in the order of their points: first[k] to first[k + 1] are those of point k.
+  std::vector<std::size_t> first(model_.point_count() + 1), order(model_.observations.size());
+  for (const ColmapModel::Observation& o : model_.observations) ++first[o.point + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<std::size_t> next = first;
+  for (std::size_t k = 0; k < order.size(); ++k) order[next[model_.observations[k].point]++] = k;
+  const ColmapModel now = without_observations();
+  std::vector<Sight> images, sights;
+  for (std::size_t k = 0; k < now.images.size(); ++k) {
+    const Pose pose = now.pose(k);
+    const ColmapModel::Camera& camera = now.cameras[now.images[k].camera];
+    images.push_back({camera.model, camera.parameters, quaternion(pose).toRotationMatrix(),
+                      vector3(pose.inverse().position)});
+  }
+  const auto look_at = [&](std::size_t point) {
+    sights.clear();
+    for (std::size_t i = first[point]; i < first[point + 1]; ++i) {
+      const ColmapModel::Observation& o = model_.observations[order[i]];
+      sights.push_back(images[o.image]);
+      sights.back().seen = o.seen;
+    }
+  };
+  double cost = 0;
+  for (std::size_t k = 0; k < model_.point_count(); ++k) {
+    look_at(k);
+    cost += cost_of(sights, vector3(std::span(model_.points).subspan(3 * k, 3)), options_.loss);
+  }
+  const double least_gain = kLeastGain * cost / static_cast<double>(model_.point_count());
+  std::size_t moved = 0;
+  for (std::size_t k = 0; k < model_.point_count(); ++k) {
+    if (!is_free(k)) continue;
+    look_at(k);
+    Eigen::Map<Eigen::Vector3d> point(&model_.points[3 * k]);
+    const auto at = lower_minimum(sights, point, options_.loss, behind, least_gain);
+    if (!at) continue;
+    point = *at;
+    ++moved;
+  }
+  return moved;
+}
+
+namespace {
+
+/// Adds the part of a solve that followed.
+void append(Summary& total, Summary part) {
+  const IterationSummary last =
+      total.iterations.empty() ? IterationSummary{} : total.iterations.back();
+  for (IterationSummary& iteration : part.iterations) {
+    iteration.iteration += last.iteration;
+    iteration.cumulative_time_in_seconds += last.cumulative_time_in_seconds;
+    if (iteration.iteration > last.iteration) total.iterations.push_back(iteration);
+  }
+  part.iterations = std::move(total.iterations);
+  part.initial_cost = total.initial_cost;
+  part.num_successful_steps += total.num_successful_steps;
+  part.num_unsuccessful_steps += total.num_unsuccessful_steps;
+  part.num_nonfinite_steps += total.num_nonfinite_steps;
+  part.num_repeated_steps += total.num_repeated_steps;
+  part.num_linear_iterations += total.num_linear_iterations;
+  part.times += total.times;
+  static_cast<runtime::EngineCounts&>(part) += total;
+  total = std::move(part);
+}
+
+}  // namespace
+
+Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
+  Adjustment out{.summary = solve(problem.problem(), options)};
+  std::vector<double> before(problem.problem().parameter_count());
+  while (out.summary.termination == Termination::CONVERGENCE) {
+    SolverOptions rest = options;
+    if (!out.summary.components.separate)  // else they are each component's
+      rest.max_iterations -= out.summary.num_iterations();
+    rest.time_limit_seconds -= out.summary.times.total_seconds;
+    if (rest.max_iterations < 1 || !(rest.time_limit_seconds > 0)) break;
+    problem.problem().read_x(before);
+    const double cost = out.summary.final_cost;
+    const std::size_t moved = problem.retriangulate();
+    if (moved == 0) break;
+    Summary more = solve(problem.problem(), rest);
+    if (!(cost - more.final_cost > options.function_tolerance * cost)) {
+      problem.problem().write_x(before);
+      break;
+    }
+    append(out.summary, std::move(more));
+    out.moved_points += moved;
   }
   return out;
 }

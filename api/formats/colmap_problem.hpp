@@ -3,6 +3,7 @@
 
 #include "../../frontend/problem.hpp"
 #include "../../solver/options.hpp"
+#include "../../solver/summary.hpp"
 #include "colmap.hpp"
 
 #include <array>
@@ -26,6 +27,15 @@ namespace topograd {
 enum class ColmapGauge : std::uint8_t { automatic, none, camera, two_cameras, three_points };
 TG_ENUM_NAMES(ColmapGauge)
 ColmapGauge parse_colmap_gauge(std::string_view text);
+
+/// What adjust() does with points that have a lower minimum of their own.
+///
+///   off       nothing
+///   front     moves them there, but none behind a camera that it is in front of
+///   anywhere  moves them there, also behind cameras: the lowest cost
+enum class Retriangulation : std::uint8_t { off, front, anywhere };
+TG_ENUM_NAMES(Retriangulation)
+Retriangulation parse_retriangulation(std::string_view text);
 
 /// A measured position of an image's camera, for example by satellites.
 struct PositionPrior {
@@ -55,6 +65,7 @@ struct ColmapOptions {
   /// of sensors in rigs) and "points". The default is COLMAP's.
   std::vector<std::string> refine = {"focal", "distortion", "poses", "rigs", "points"};
   ColmapGauge gauge = ColmapGauge::automatic;
+  Retriangulation retriangulation = Retriangulation::front;
   std::vector<PositionPrior> priors = {};
   Loss prior_loss = {};  ///< of each prior's three rows, in standard deviations
   /// Moves the model by the similarity with which its cameras are nearest to their priors, by
@@ -68,7 +79,7 @@ struct ColmapOptions {
 /// its numbers.
 ///
 ///   ColmapProblem adjustment(read_colmap("sparse/0"));
-///   solve(adjustment.problem(), adjustment.solver_options());
+///   adjust(adjustment, adjustment.solver_options());
 ///   write_colmap("adjusted", adjustment.model());
 class ColmapProblem {
  public:
@@ -105,6 +116,11 @@ class ColmapProblem {
   /// True if it was moved to its priors.
   bool aligned() const { return aligned_; }
   const std::vector<PositionPrior>& priors() const { return options_.priors; }
+  /// Moves each point that has a lower minimum of its own, with the cameras as they are, there
+  /// (lower_minimum() of retriangulation.hpp), as the options allow, and returns their number.
+  /// Points that are fixed, or of which a coordinate is, stay. Residuals of the program's own are
+  /// not looked at.
+  std::size_t retriangulate();
   /// Returns at most 100 damped steps. Points are eliminated: a program that adds residuals between
   /// two points clears linear_solver_ordering. With cameras that map angles, fisheye ones and FOV,
   /// the first radius is 100: longer first steps ended at worse minima, where points lay past 90°.
@@ -128,9 +144,12 @@ class ColmapProblem {
   void add_group(CameraModel model, bool of_sensors, const Group& group);
   void add_priors(bool of_sensors);
   void fix_unread();
+  void fix_distances();
   void fix_cameras();
   void fix_gauge();
   bool fix_scale(std::size_t first);
+  ColmapModel without_observations() const;
+  bool is_free(std::size_t point) const;
   void fix_three_points();
 
   ColmapModel model_;
@@ -145,6 +164,21 @@ class ColmapProblem {
   Parameters poses_, sensors_, points_;
   std::array<Parameters, kCountOf<CameraModel>> cameras_;
 };
+
+/// A solve with retriangulation between its parts.
+struct Adjustment {
+  Summary summary;               ///< of all parts: `iterations` and times go on
+  std::size_t moved_points = 0;  ///< by retriangulation that was kept
+};
+
+/// Solves a model's problem. Where the solve has converged, points that have a lower minimum of
+/// their own are moved there (ColmapProblem::retriangulate()), and it goes on, as long as the cost
+/// falls by more than function_tolerance. A move after which it does not is undone, so that the
+/// cost is never higher than that of solve(). All steps count for max_iterations. The callback sees
+/// the first step after a move as step 1 again.
+///
+/// Throws what solve() throws.
+Adjustment adjust(ColmapProblem& problem, const SolverOptions& options);
 
 /// Returns the image of a point of the world minus `seen`: the two residuals of an observation,
 /// for rows of one's own.

@@ -3,6 +3,7 @@
 #include "../../../api/formats/bal.hpp"
 #include "../../../api/formats/bundle_adjustment.hpp"
 #include "../../../api/formats/colmap_problem.hpp"
+#include "../../../api/formats/retriangulation.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <functional>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -590,6 +592,75 @@ TEST(ColmapProblem, KeepsWhatIsNotRefined) {
       EXPECT_EQ(now[3] != before[3], row.refine[0] == "distortion");
     }
   }
+}
+
+/// The scene without noise, with its first point far behind all cameras, where the cost falls on
+/// for ever.
+BundleScene with_a_lost_point() {
+  BundleScene scene = snavely();
+  for (std::size_t k = 0; k < scene.observations.size(); ++k) {
+    BundleScene::Observation& o = scene.observations[k];
+    o.seen = scene.project(o.camera, o.point);
+  }
+  for (std::size_t k = 0; k < 3; ++k) scene.points[k] *= -1000;
+  return scene;
+}
+
+// The scene is exact: the minimum is 0, at the place that the point has in it.
+TEST(ColmapProblem, MovesPointsToLowerMinima) {
+  const std::vector<double> truth = snavely().points;
+  const ColmapModel model = parse_colmap(files_of(with_a_lost_point()), "sparse");
+  for (const Retriangulation kind :
+       {Retriangulation::off, Retriangulation::front, Retriangulation::anywhere}) {
+    ColmapProblem colmap(model, {.refine = {"points"}, .retriangulation = kind});
+    SolverOptions options = colmap.solver_options();
+    options.backend = Backend::cpu;
+    const Adjustment adjustment = adjust(colmap, options);
+    EXPECT_EQ(adjustment.moved_points, kind == Retriangulation::off ? 0u : 1u) << name(kind);
+    if (kind == Retriangulation::off) {
+      EXPECT_GT(adjustment.summary.final_cost, 1);
+      continue;
+    }
+    EXPECT_LT(adjustment.summary.final_cost, 1e-9) << name(kind);
+    for (int k = 0; k < 3; ++k) EXPECT_NEAR(colmap.model().points[k], truth[k], 1e-4);
+  }
+}
+
+TEST(ColmapProblem, RetriangulationKeepsFixedPointsAndPointsThatAreNotRefined) {
+  const ColmapModel model = parse_colmap(files_of(with_a_lost_point()), "sparse");
+  ColmapProblem poses(model, {.refine = {"poses"}});
+  EXPECT_EQ(poses.retriangulate(), 0u);
+  ColmapProblem fixed(model, {.refine = {"points"}});
+  fixed.problem().set_constant(fixed.points(), 0);
+  EXPECT_EQ(fixed.retriangulate(), 0u);
+  EXPECT_EQ(fixed.model().points[0], model.points[0]);
+}
+
+// Rays of all camera models: each leads to what was seen.
+TEST(Retriangulation, FindsDirectionsOfAllCameraModels) {
+  const std::array<double, 3> point = {0.3, -0.2, 1.1};
+  for (const auto& row : rows_of(CameraModel{})) {
+    std::vector<double> parameters(sizes(row.value).all(), 0.01);
+    for (std::size_t k = 0; k < sizes(row.value).focal; ++k) parameters[k] = 500;
+    if (row.value == CameraModel::EUCM) parameters = {500, 500, 0, 0, 0.5, 1};
+    const auto d = direction_of(row.value, parameters, project(row.value, parameters, point));
+    ASSERT_TRUE(d) << row.name;
+    const Eigen::Vector3d expected = Eigen::Vector3d(0.3, -0.2, 1.1).normalized();
+    EXPECT_LT((*d - expected).norm(), 1e-5) << row.name;
+  }
+}
+
+// A point of one image has a distance that nothing determines: it kept solves from an end.
+TEST(ColmapProblem, KeepsTheDistanceOfAPointOfOneImage) {
+  BundleScene scene = snavely();
+  std::erase_if(scene.observations,
+                [](const BundleScene::Observation& o) { return o.point == 0 && o.camera != 0; });
+  const ColmapModel model = parse_colmap(files_of(scene), "sparse");
+  ColmapProblem colmap(model);
+  const std::span<const std::uint8_t> fixed = colmap.problem().constant_mask();
+  const auto at = fixed.subspan(colmap.points().offset(), 6);
+  EXPECT_EQ(std::ranges::count(at.first(3), 1), 1);
+  EXPECT_EQ(std::ranges::count(at.last(3), 1), 0);
 }
 
 // Positions that are exact give the scale, and the model moves to them.

@@ -112,6 +112,12 @@ class ColmapFolder final : public NamedProblem {
   void write(const std::string& path) const override {
     write_colmap(without_slashes(path), problem_.model());
   }
+  Summary minimize(const SolverOptions& options) override {
+    Adjustment adjustment = adjust(problem_, options);
+    moved_ = adjustment.moved_points;
+    facts_["moved_points"] = moved_;
+    return std::move(adjustment.summary);
+  }
   void join_answer() override {
     const ColmapModel model = problem_.model();
     after_ = pixel_errors(model);
@@ -136,6 +142,7 @@ class ColmapFolder final : public NamedProblem {
   ColmapProblem problem_;
   ShownScene shown_;
   bool robust_;
+  std::size_t moved_ = 0;  ///< points, to lower minima
 };
 
 /// The files of --out overwrite none that was read, and COLMAP reads them.
@@ -192,6 +199,8 @@ std::vector<std::string> ColmapFolder::answer_lines() const {
   for (const PixelErrors::Row& row : after_.worst)
     lines.push_back("  " + number(row.pixels) + "  image " + std::to_string(row.image) +
                     ", point " + std::to_string(row.point));
+  if (moved_ > 0)
+    lines.push_back(count(moved_, "point") + " moved by triangulation, where they fit better");
   if (facts_.contains("prior_rmse"))
     lines.push_back("RMS distance of " + count(problem_.priors().size(), "camera") +
                     " from the prior: " + number(facts_["prior_rmse"]) +
@@ -234,6 +243,7 @@ ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapMode
   ColmapOptions options{.loss = parse_loss(arguments.loss),
                         .refine = arguments.refine,
                         .gauge = parse_colmap_gauge(arguments.gauge),
+                        .retriangulation = parse_retriangulation(arguments.retriangulate),
                         .prior_loss = parse_loss(arguments.prior_loss)};
   if (arguments.priors.empty() && !arguments.prior_loss.empty())
     throw Error(ErrorCode::InvalidArgument, "--prior-loss: expected --priors, got none");

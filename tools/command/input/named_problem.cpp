@@ -6,6 +6,7 @@
 #include "../../../api/formats/pose_graph_objective.hpp"
 #include "../../../api/formats/pose_graph_start.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../solver/solve.hpp"
 #include "../../problems/developable.hpp"
 #include "../../problems/mgh.hpp"
 #include "../../problems/springs.hpp"
@@ -267,6 +268,8 @@ std::unique_ptr<ProblemFile> read_problem(const std::string& path, Share share) 
   return parse_problem_file(read_text(path), path, beside, share);
 }
 
+Summary NamedProblem::minimize(const SolverOptions& options) { return solve(problem(), options); }
+
 void NamedProblem::check_out(const std::string& path) const { mesh_format(path); }
 
 void NamedProblem::write(const std::string& path) const { write_mesh(path, mesh()); }
@@ -375,6 +378,11 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
              "what is refined: focal, principal, distortion, poses, rigs or points")
       .delimiter(',')
       .shown_default("focal,distortion,poses,rigs,points")
+      .only_with({"colmap"});
+  app.option("--retriangulate", &arguments.retriangulate,
+             "where points go that have a lower minimum of their own at the end of a solve, which "
+             "then goes on")
+      .choices(names_of<Retriangulation>())
       .only_with({"colmap"});
   app.option("--gauge", &arguments.gauge, "what fixes the coordinates of the model")
       .choices(names_of<ColmapGauge>())

@@ -4,6 +4,7 @@
 #include "../../../api/problem_file.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../solver/options.hpp"
+#include "../../../solver/summary.hpp"
 #include "../../problems/bundle.hpp"
 #include "../../problems/mesh.hpp"
 #include "../../problems/mgh.hpp"
@@ -45,6 +46,7 @@ struct ProblemArguments {
   std::vector<std::string> refine;         ///< colmap: ColmapOptions::refine
   std::string gauge = "automatic";         ///< colmap
   std::string priors, prior_loss;          ///< colmap: a file of positions, "huber:1"
+  std::string retriangulate = "front";     ///< colmap
   bool normalize = false;                  ///< bal
   std::string objective = "chordal", start = "chordal";  ///< pose-graph
   bool gnc = false, skip_unknown = false;                ///< pose-graph
@@ -102,6 +104,8 @@ class NamedProblem {
   virtual void check_out(const std::string& path) const;
   /// Writes what --out asks for: the mesh. Throws Error{File}.
   virtual void write(const std::string& path) const;
+  /// Minimises it from the present values. Throws what topograd::solve() throws.
+  virtual Summary minimize(const SolverOptions& options);
   /// After a solve, before what is said of the answer below. All processes call it.
   virtual void join_answer() {}
   /// Pictures of the start and of the present state.

@@ -275,7 +275,7 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
 Summary solve_shown(NamedProblem& named, const SolverOptions& options, Progress& progress,
                     DistributedSolver* distributed, bool of_share) {
   progress.watch(options, [&named](double cost) { return named.error_text(cost); });
-  Summary summary = distributed == nullptr ? solve(named.problem(), options)
+  Summary summary = distributed == nullptr ? named.minimize(options)
                                            : distributed->solve(named.problem(), options, of_share);
   summary.times.build_seconds = named.build_seconds;
   return summary;
