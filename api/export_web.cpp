@@ -5,7 +5,7 @@
 #include "../autodiff/robust.hpp"
 #include "../codegen/glsl/c_source.hpp"
 #include "../ir/error.hpp"
-#include "../runtime/model/manifold_blocks.hpp"
+#include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
 #include "../solver/model/model.hpp"
 #include "version.hpp"

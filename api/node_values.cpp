@@ -7,7 +7,7 @@
 #include "../ir/machine/formatted.hpp"
 #include "../ir/passes/passes.hpp"
 #include "../ir/text.hpp"
-#include "../runtime/model/term_rows.hpp"
+#include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
 #include "../solver/model/model.hpp"
 #include "check_backends.hpp"

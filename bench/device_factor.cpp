@@ -1,10 +1,10 @@
 // Times of a sparse Cholesky factorisation with one solution, on the host and on a device.
+#include "../runtime/vulkan/linear/device_factor.hpp"
 #include "../api/formats/mesh/mesh.hpp"
 #include "../ir/error.hpp"
 #include "../ir/machine/stopwatch.hpp"
 #include "../ir/median.hpp"
 #include "../runtime/factor/level_plan.hpp"
-#include "../runtime/vulkan/linear/host_matrix_factor.hpp"
 #include "../solver/evaluator.hpp"
 #include "../solver/linear/factor/factorization.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../ir/enum_table.hpp"
-#include "../runtime/model/chunks.hpp"
+#include "../runtime/model/model.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Cuts the part of a rank out of a model, and numbers its blocks.
 #include "local_model.hpp"
 
-#include "../runtime/model/manifold_blocks.hpp"
+#include "../runtime/model/model.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../runtime/model/block_numbers.hpp"
-#include "../runtime/model/model_part.hpp"
+#include "../runtime/model/model.hpp"
 
 #include <cstdint>
 #include <memory>

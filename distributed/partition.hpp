@@ -3,7 +3,7 @@
 
 #include "communicator.hpp"
 
-#include "../runtime/model/chunks.hpp"
+#include "../runtime/model/model.hpp"
 
 #include <cstdint>
 #include <span>

@@ -3,7 +3,7 @@
 
 #include "communicator.hpp"
 
-#include "../runtime/cpu/linear/krylov_method.hpp"
+#include "../runtime/cpu/linear/conjugate_gradients.hpp"
 
 #include <petscksp.h>
 

@@ -3,7 +3,7 @@
 
 #include "../ir/machine/state_record.hpp"
 #include "../runtime/engine/engine.hpp"
-#include "../runtime/model/model_part.hpp"
+#include "../runtime/model/model.hpp"
 #include "../solver/options.hpp"
 #include "communicator.hpp"
 #include "halo.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../runtime/hybrid/executor.hpp"
-#include "../../runtime/hybrid/routing/work.hpp"
+#include "../../runtime/hybrid/routing/decision.hpp"
 #include "operation_table.hpp"
 #include "storage.hpp"
 

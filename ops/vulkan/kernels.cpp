@@ -8,7 +8,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/foreign_call.hpp"
 #include "../../runtime/device/kernels/kernel_cache.hpp"
-#include "../../runtime/device/opened/khr_matrices.hpp"
+#include "../../runtime/device/opened/core.hpp"
 #include "../../runtime/kernel_listing.hpp"
 
 #include <string>

@@ -2,7 +2,7 @@
 #include "cpu_manifolds.hpp"
 
 #include "../../ir/op.hpp"
-#include "tiles/column_bytes.hpp"
+#include "tiles/column.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,6 @@
 // Blocks on manifolds on the CPU: bases of their tangents, and moves along them.
 #pragma once
 
-#include "../model/manifold_blocks.hpp"
 #include "../model/model.hpp"
 #include "interpreter/interpreter.hpp"
 #include "terms/block_layout.hpp"
@@ -18,7 +17,7 @@
 namespace topograd::runtime::cpu {
 
 /// Brings vectors of x to tangent coordinates and back: a block's tangent coordinates are in its
-/// first places, and the places after them are 0 (manifold_blocks.hpp). Blocks that are on no
+/// first places, and the places after them are 0. Blocks that are on no
 /// manifold are left alone. Each block is computed by itself, so the bits do not depend on threads,
 /// nor on the blocks beside it.
 template <class T>

@@ -3,7 +3,7 @@
 
 #include "../engine/column_scaling.hpp"
 #include "../profile.hpp"
-#include "tiles/column_bytes.hpp"
+#include "tiles/column.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "../engine/column_scaling.hpp"
 #include "../profile.hpp"
 #include "median_time.hpp"
-#include "tiles/column_bytes.hpp"
+#include "tiles/column.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,6 @@
 #include "cpu_manifolds.hpp"
 #include "cpu_terms.hpp"
 #include "linear/conjugate_gradients.hpp"
-#include "linear/krylov_method.hpp"
 #include "linear/step_preconditioner.hpp"
 #include "terms/linear_term.hpp"
 

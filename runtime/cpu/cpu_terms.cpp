@@ -4,7 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../profile.hpp"
 #include "linear/conjugate_gradients.hpp"
-#include "tiles/column_bytes.hpp"
+#include "tiles/column.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -86,7 +86,7 @@ struct StepReport {
   std::optional<bool> accepted;
 };
 
-/// An ability (abilities.hpp): damped steps. Within a box (Model::lower), the trial point is the
+/// An ability (engine.hpp): damped steps. Within a box (Model::lower), the trial point is the
 /// projection of x + δ and step_norm that of the remaining step. Scalars on a bound against which
 /// the gradient pushes take no part in steps from there (Bertsekas, Projected Newton Methods,
 /// 1982).

@@ -26,7 +26,7 @@ struct FactorUse {
   std::uint64_t bytes = 0;                   ///< of their buffers
 };
 
-/// An ability (abilities.hpp).
+/// An ability (engine.hpp).
 class Elimination {
  public:
   virtual ~Elimination() = default;

@@ -95,7 +95,7 @@ class DescentSteps {
   virtual bool last_known_descent(std::span<double> x) = 0;
 };
 
-/// An ability (abilities.hpp): gradient steps by the engine or by one that it wraps.
+/// An ability (engine.hpp): gradient steps by the engine or by one that it wraps.
 class GradientSteps {
  public:
   virtual ~GradientSteps() = default;

@@ -1,13 +1,65 @@
 // The elimination tree of a block graph in a given order, and the entries of each factored column.
 #pragma once
 
-#include "block_graph.hpp"
-#include "forest.hpp"
-
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "block_graph.hpp"
+
 namespace topograd::runtime {
+
+inline constexpr std::uint32_t kNoFront = ~std::uint32_t{0};
+
+/// The children of each node, in one list: ascending, until they are sorted otherwise.
+struct Forest {
+  /// parent  of each node; kNoFront for roots
+  explicit Forest(std::span<const std::uint32_t> parent) : starts(parent.size() + 1) {
+    const auto n = static_cast<std::uint32_t>(parent.size());
+    for (std::uint32_t k = 0; k < n; ++k) {
+      if (parent[k] == kNoFront) {
+        roots.push_back(k);
+      } else {
+        ++starts[parent[k] + 1];
+      }
+    }
+    for (std::uint32_t k = 0; k < n; ++k) starts[k + 1] += starts[k];
+    items.resize(starts.back());
+    std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
+    for (std::uint32_t k = 0; k < n; ++k)
+      if (parent[k] != kNoFront) items[next[parent[k]]++] = k;
+  }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(starts.size()) - 1; }
+  std::uint32_t count(std::uint32_t node) const { return starts[node + 1] - starts[node]; }
+  std::span<std::uint32_t> children(std::uint32_t node) {
+    return std::span(items).subspan(starts[node], count(node));
+  }
+
+  std::vector<std::uint32_t> starts;  ///< in items, and its size
+  std::vector<std::uint32_t> items;
+  std::vector<std::uint32_t> roots;  ///< ascending
+};
+
+/// Nodes so that descendants come directly before their ancestor. Children and roots keep the order
+/// of the forest's lists.
+inline std::vector<std::uint32_t> postorder(const Forest& forest) {
+  std::vector<std::uint32_t> order, open, next(forest.starts.begin(), forest.starts.end() - 1);
+  order.reserve(forest.size());
+  for (const std::uint32_t root : forest.roots) {
+    open.push_back(root);
+    while (!open.empty()) {
+      const std::uint32_t k = open.back();
+      if (next[k] < forest.starts[k + 1]) {
+        open.push_back(forest.items[next[k]++]);
+      } else {
+        order.push_back(k);
+        open.pop_back();
+      }
+    }
+  }
+  return order;
+}
 
 /// Places in the order take the part of columns. The order is a postorder of the tree: descendants
 /// of a place come directly before it.

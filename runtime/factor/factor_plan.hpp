@@ -1,13 +1,13 @@
 // The plan of a sparse Cholesky factorisation: everything that follows from the pattern alone.
 #pragma once
 
-#include "block_graph.hpp"
-#include "supernodes.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "block_graph.hpp"
+#include "supernodes.hpp"
 
 namespace topograd::runtime {
 
@@ -86,5 +86,9 @@ FactorPlan make_factor_plan(const LowerPattern& lower);
 
 /// Plans with the given order of the graph's blocks.
 FactorPlan make_factor_plan(const LowerPattern& lower, std::vector<std::uint32_t> order);
+
+/// Divides the tree into tasks and levels, and places the update matrices so that those that live
+/// at one time do not overlap. Neither depends on a number of threads.
+void schedule(FactorPlan& plan);
 
 }  // namespace topograd::runtime

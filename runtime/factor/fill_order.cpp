@@ -1,7 +1,7 @@
 // Approximate minimum degree on the quotient graph.
 #include "fill_order.hpp"
 
-#include "forest.hpp"
+#include "elimination_tree.hpp"
 
 #include <algorithm>
 #include <cmath>

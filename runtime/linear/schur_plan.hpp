@@ -3,7 +3,6 @@
 
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
-#include "block_products.hpp"
 #include "block_rows.hpp"
 #include "normal_matrix.hpp"
 

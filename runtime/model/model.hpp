@@ -1,14 +1,17 @@
 // A problem as a backend sees it: arrays of unknowns and batches of residuals.
 #pragma once
 
-#include "../../ir/batch/batch.hpp"
-#include "../../ir/topology/topology.hpp"
-
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "../../ir/batch/batch.hpp"
+#include "../../ir/program.hpp"
+#include "../../ir/topology/topology.hpp"
+#include "../rows/rows.hpp"
 
 namespace topograd::runtime {
 
@@ -41,9 +44,98 @@ struct Model {
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constant;  ///< by scalar: 1 = fixed; empty = none
   std::vector<double> lower, upper;    ///< by scalar: the box of damped steps; both empty = none
-  /// Blocks on manifolds (manifold_blocks.hpp); null: none.
+  /// Blocks on manifolds; null: none.
   std::shared_ptr<const struct Manifolds> manifolds;
   std::uint64_t revision = 0;  ///< raised when terms or instances change during a solve
 };
+
+/// Blocks of one array on one manifold.
+///
+/// Vectors of damped steps keep a block's tangent coordinates in the first places of the block; the
+/// places after them are 0. So a step has as many numbers as x, and kernels need not know
+/// manifolds.
+struct ManifoldBlocks {
+  std::uint32_t width = 0;    ///< numbers of a block
+  std::uint32_t tangent = 0;  ///< coordinates of a step, 1 .. width
+  /// x ⊞ δ: parameter k is x_k, tangent k < `tangent` is δ_k. Outputs: width.
+  ir::Program plus;
+  /// P = ∂(x ⊞ δ)/∂δ at δ = 0 from x, a square matrix row by row whose columns from `tangent` on
+  /// are 0. Outputs: width².
+  ir::Program basis;
+  std::vector<std::uint32_t> blocks;  ///< first scalars in x, ascending
+
+  friend bool operator==(const ManifoldBlocks&, const ManifoldBlocks&) = default;
+};
+
+struct Manifolds {
+  std::vector<ManifoldBlocks> all;
+  friend bool operator==(const Manifolds&, const Manifolds&) = default;
+};
+
+/// Consecutive parameter blocks of one array, numbered through all arrays.
+struct Chunk {
+  std::uint32_t first_block = 0, end_block = 0;
+  std::uint64_t first = 0, end = 0;  ///< scalars in x
+};
+
+/// Most chunks of a model with fewer arrays than that. More chunks divide better among many ranks,
+/// and make every scalar sum longer.
+constexpr std::uint64_t kMostChunks = 4096;
+
+/// Blocks of one chunk of an array: the least power of two that has at least 16 scalars and gives
+/// each of the model's arrays its share of kMostChunks. Few large blocks, such as cameras, are cut
+/// finer than many small ones, since as many residuals read them.
+std::uint32_t blocks_per_chunk(const ParameterArray& array, std::size_t arrays);
+
+/// Cuts each array into chunks, ascending. They depend on the arrays alone.
+std::vector<Chunk> chunks_of(std::span<const ParameterArray> arrays);
+
+/// The chunk of a block. The chunks ascend; returns their number if none has the block.
+std::size_t find_chunk(std::span<const Chunk> chunks, std::uint32_t block);
+
+/// Connects the engines of all parts of one model. Each of them makes the same calls in the same
+/// order; a call returns when all have made it.
+class PartLink {
+ public:
+  virtual ~PartLink() = default;
+  /// Replaces the numbers of ghosts by those of the parts that own them.
+  ///
+  ///   v  by scalar of this part
+  virtual void fill_ghosts(std::span<float> v) = 0;
+  virtual void fill_ghosts(std::span<double> v) = 0;
+  // The same for vectors of which the caller has only the numbers at borders.
+  /// Own scalars that are ghosts of other parts, and the own ghosts; both ascend.
+  virtual std::span<const std::uint32_t> borders() const = 0;
+  virtual std::span<const std::uint32_t> ghosts() const = 0;
+  virtual void exchange(std::span<const double> borders, std::span<double> ghosts) = 0;
+  /// Exchanges numbers of chunks. Returns those of all chunks of the model, in the same layout;
+  /// they are the same for all parts and valid until the next call.
+  ///
+  ///   own    `width` columns, each with a number for each own chunk
+  virtual std::span<const double> all_chunks(std::span<const double> own, std::size_t width) = 0;
+};
+
+/// The part of a model that an engine holds. The engine's model has the blocks of the part's own
+/// chunks and its ghosts: the other blocks that its residuals read. It has all residuals that read
+/// an own block, in the order of the whole model, so sums by own unknown need no exchange. Sums by
+/// ghost are incomplete, and nobody reads them.
+struct ModelPart {
+  /// The own chunks, in the numbers of the part's model. A residual counts in scalar sums where the
+  /// chunk of its first parameter slot is an own one.
+  std::vector<Chunk> chunks;
+  /// True if this part has the residuals without parameters.
+  bool first = false;
+  bool has_energies = false;  ///< the whole model has
+  /// True if some parts are on devices and others on CPUs: then engines of both kinds exchange the
+  /// same numbers in the same order. Set before the first exchange.
+  bool mixed = false;
+  PartLink* link = nullptr;
+};
+
+/// Leaf values of a term's programs in the instances [first, first + count).
+///
+///   x  model.scalars numbers
+Rows rows_of(const Model& model, const Term& term, std::span<const double> x, std::size_t first,
+             std::size_t count);
 
 }  // namespace topograd::runtime

@@ -1,14 +1,14 @@
 // A locality order of parameter blocks and instances, found from the index columns.
 #pragma once
 
-#include "../../ir/batch/unset_vector.hpp"
-#include "../model/model.hpp"
-#include "../plan/plan.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
+
+#include "../../ir/batch/unset_vector.hpp"
+#include "../model/model.hpp"
+#include "../plan/plan.hpp"
 
 namespace topograd::runtime {
 
@@ -44,7 +44,7 @@ struct ModelOrder {
 /// that very many instances share connect nothing and keep their order.
 ///
 /// Returns the identity if the present order is as local as the one found, if everything fits a
-/// cache, if a term's coordinates change between instances, or if order_choice.hpp says so.
+/// cache, if a term's coordinates change between instances, or if order_choice() says so.
 /// Otherwise it depends on the indices alone. Cost: linear in instances. Source: Cuthill & McKee,
 /// Reducing the bandwidth of sparse symmetric matrices (1969).
 ModelOrder find_order(const Model& model);
@@ -59,5 +59,11 @@ OrderedModel reorder(const Model& model, ModelOrder& order);
 /// Copies a term's data columns again; if `own`, only those that are on the host.
 void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered,
                   bool own);
+
+/// Environment variable that makes find_order() search (kFoundOrder, also if unset) or not
+/// (kKeptOrder), to compare the two; read at each call.
+inline constexpr const char* kOrderVariable = "TOPOGRAD_ORDER";
+inline constexpr const char* kFoundOrder = "found";
+inline constexpr const char* kKeptOrder = "kept";
 
 }  // namespace topograd::runtime

@@ -1,8 +1,6 @@
 // Columns whose rows share one number, count up, or follow another column.
 #include "column_forms.hpp"
 
-#include "column_scan.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <mutex>

@@ -1,5 +1,5 @@
 // Column layouts: groups of slots, and the columns that they share.
-#include "column_scan.hpp"
+#include "column_forms.hpp"
 #include "plan.hpp"
 
 #include <algorithm>

@@ -2,12 +2,16 @@
 // function correctly may still fail on compositions.
 #pragma once
 
-#include "rows.hpp"
-
+#include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "../../ir/checking/error_bound.hpp"
+#include "../../ir/program.hpp"
+#include "rows.hpp"
 
 namespace topograd::runtime {
 
@@ -71,5 +75,27 @@ CompositionReport check_composition(std::span<const ir::Op> composition, const R
 
 /// True if a sum of subnormal numbers is kept; runs one to find out.
 bool keeps_subnormals(RowRunner& runner);
+
+/// Expected value of one output in one row.
+struct Answer {
+  ir::Enclosure enclosure;
+  bool compare = true;  ///< decided and known
+  bool tiny = false;    ///< an intermediate number may be flushed
+};
+
+/// True for numbers that may be lost if subnormal numbers are flushed, even before rounding.
+template <class T>
+bool is_tiny(T x) {
+  return x != 0 && std::fabs(x) <= std::numeric_limits<T>::min();
+}
+
+/// Answers by row, then output. Reads only the parameters of `rows`, which are numbers of T, float
+/// or double. Cost: up to 27 evaluations of each node and row in long double.
+template <class T>
+std::vector<Answer> find_answers(const ir::Program& program, const Rows& rows);
+
+/// Compares a number with its answer.
+template <class T>
+ir::Deviation deviation(const Answer& answer, T got);
 
 }  // namespace topograd::runtime

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "damped/device_steps.hpp"
-#include "terms/term_hessians.hpp"
+#include "terms/term_rows.hpp"
 
 #include <map>
 #include <vector>

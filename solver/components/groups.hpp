@@ -1,7 +1,6 @@
 // Parts of a problem that share no free unknown, in groups of equal structure.
 #pragma once
 
-#include "../../runtime/model/manifold_blocks.hpp"
 #include "../../runtime/model/model.hpp"
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../frontend/inspect/penalties.hpp"
 #include "../../ir/passes/passes.hpp"
-#include "../../runtime/model/term_rows.hpp"
+#include "../../runtime/model/model.hpp"
 #include "../../runtime/plan/passes.hpp"
 
 #include <memory>

@@ -99,7 +99,7 @@ bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
 
 /// The same on the host: from x, which is always the best point, even after an exception. Points
 /// are projected on the objective's box, and gradients leave out coordinates that are pushed
-/// against their bounds (box.hpp).
+/// against their bounds (runtime/cpu/cpu_terms.hpp).
 ///
 ///   leaves  asked between steps, may be empty
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,

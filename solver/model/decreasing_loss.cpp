@@ -3,7 +3,7 @@
 
 #include "../../autodiff/robust.hpp"
 #include "../../runtime/cpu/interpreter/rows.hpp"
-#include "../../runtime/model/term_rows.hpp"
+#include "../../runtime/model/model.hpp"
 #include "host_terms.hpp"
 #include "nonfinite.hpp"
 

@@ -7,7 +7,7 @@
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/topology/topology.hpp"
 #include "../../runtime/cpu/interpreter/rows.hpp"
-#include "../../runtime/model/term_rows.hpp"
+#include "../../runtime/model/model.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "nonfinite.hpp"
 

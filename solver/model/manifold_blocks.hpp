@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../../frontend/problem.hpp"
-#include "../../runtime/model/manifold_blocks.hpp"
 #include "../../runtime/model/model.hpp"
 
 #include <memory>

@@ -8,7 +8,7 @@
 #include "../../ir/machine/formatted.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../runtime/cpu/interpreter/rows.hpp"
-#include "../../runtime/model/term_rows.hpp"
+#include "../../runtime/model/model.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "decreasing_loss.hpp"
 #include "host_terms.hpp"

@@ -4,7 +4,7 @@
 #include "../../ir/machine/platform.hpp"
 #include "../../ir/program.hpp"
 #include "../../runtime/hybrid/executor.hpp"
-#include "../../runtime/hybrid/routing/work.hpp"
+#include "../../runtime/hybrid/routing/decision.hpp"
 #include "device_engine.hpp"
 
 #include <algorithm>

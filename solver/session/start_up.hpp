@@ -1,7 +1,7 @@
 // Tiered start-up: which engine serves next while the kernels of a device are compiled.
 #pragma once
 
-#include "../../runtime/engine/need.hpp"
+#include "../../runtime/engine/engine.hpp"
 
 #include <functional>
 #include <set>

@@ -1,7 +1,7 @@
 // Values of a model for callers: vectors of their sizes, without derivatives by fixed scalars.
 #include "values.hpp"
 
-#include "../../runtime/engine/evaluation.hpp"
+#include "../../runtime/engine/engine.hpp"
 #include "../../runtime/plan/passes.hpp"
 
 #include <cstdint>

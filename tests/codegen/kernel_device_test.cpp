@@ -2,7 +2,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
-#include "../../runtime/vulkan/recording/accumulation_choice.hpp"
+#include "../../runtime/vulkan/recording/context.hpp"
 
 #include <gtest/gtest.h>
 

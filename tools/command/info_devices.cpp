@@ -8,7 +8,7 @@
 #include "../../runtime/device/device.hpp"
 #include "../../runtime/device/driver/validation.hpp"
 #include "../../runtime/plan/record/remembered_plans.hpp"
-#include "../../runtime/vulkan/recording/accumulation_choice.hpp"
+#include "../../runtime/vulkan/recording/context.hpp"
 
 #include <nlohmann/json.hpp>
 

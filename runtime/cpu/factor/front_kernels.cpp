@@ -2,7 +2,6 @@
 #include "front_kernels.hpp"
 
 #include "../../../ir/machine/instruction_sets.hpp"
-#include "front_kernels_sets.hpp"
 
 #include <array>
 #include <cstddef>

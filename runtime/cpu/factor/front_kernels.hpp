@@ -1,9 +1,9 @@
 // Dense kernels of a front: elimination of its pivots, its update matrix, and solves.
 #pragma once
 
-#include "../tiles/cpu_work.hpp"
-
 #include <cstdint>
+
+#include "../tiles/cpu_work.hpp"
 
 namespace topograd::runtime::cpu {
 
@@ -71,5 +71,14 @@ const FrontKernels& front_kernels(Bits bits = Bits::native);
 
 /// Returns all that this processor can run, for tests; nullptr ends the list.
 const FrontKernels* const* all_front_kernels(Bits bits = Bits::native);
+
+const FrontKernels& front_kernels_baseline();
+const FrontKernels& portable_front_kernels_baseline();
+#if defined(__x86_64__)
+const FrontKernels& front_kernels_avx2();
+const FrontKernels& front_kernels_avx512();
+const FrontKernels& portable_front_kernels_avx2();
+const FrontKernels& portable_front_kernels_avx512();
+#endif
 
 }  // namespace topograd::runtime::cpu

@@ -1,6 +1,6 @@
 // Kernels of a front for AVX-512.
+#include "front_kernels.hpp"
 #include "front_kernels_impl.hpp"
-#include "front_kernels_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

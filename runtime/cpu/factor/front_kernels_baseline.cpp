@@ -1,6 +1,6 @@
 // Kernels of a front for the instruction set that the whole library is compiled for.
+#include "front_kernels.hpp"
 #include "front_kernels_impl.hpp"
-#include "front_kernels_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

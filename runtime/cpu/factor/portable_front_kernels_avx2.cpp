@@ -1,7 +1,7 @@
 // Kernels of a front with portable bits for AVX2 and FMA.
 #define TG_PORTABLE_BITS
+#include "front_kernels.hpp"
 #include "front_kernels_impl.hpp"
-#include "front_kernels_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,8 +1,8 @@
 // Kernels of a front with portable bits for the instruction set that the whole library is compiled
 // for.
 #define TG_PORTABLE_BITS
+#include "front_kernels.hpp"
 #include "front_kernels_impl.hpp"
-#include "front_kernels_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,7 +1,7 @@
 // Takahashi's recurrence, from the roots of the tree of fronts to its leaves.
 #include "selected_inverse.hpp"
 
-#include "front_order.hpp"
+#include "sparse_factor.hpp"
 
 #include <algorithm>
 #include <span>

@@ -2,7 +2,6 @@
 #include "sparse_factor.hpp"
 
 #include "../../../ir/machine/process_end.hpp"
-#include "front_order.hpp"
 
 #include <algorithm>
 #include <cmath>

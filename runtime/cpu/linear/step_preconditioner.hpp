@@ -8,7 +8,7 @@
 #include "../terms/block_layout.hpp"
 #include "../terms/sum_ranges.hpp"
 #include "../tiles/pool.hpp"
-#include "operators.hpp"
+#include "conjugate_gradients.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -5,7 +5,7 @@
 #include "../../linear/coarse_plan.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
-#include "operators.hpp"
+#include "conjugate_gradients.hpp"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>

@@ -1,8 +1,8 @@
 // The stored linearisation of one batch: r and J in columns, J·p and Jᵀu from them.
 #include "linear_term.hpp"
 
-#include "../tiles/column_bytes.hpp"
-#include "tile_squares.hpp"
+#include "../tiles/column.hpp"
+#include "term_costs.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,7 +1,7 @@
 // The ranges over which scalar sums are taken, and the sums' completion by other parts of a model.
 #pragma once
 
-#include "../../model/model_part.hpp"
+#include "../../model/model.hpp"
 #include "../tiles/pool.hpp"
 #include "block_layout.hpp"
 

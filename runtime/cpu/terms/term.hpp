@@ -1,17 +1,10 @@
 // One batch on the CPU: its columns, and what its kernels compute from them.
 #pragma once
 
-#include "../../plan/record/plan_record.hpp"
-#include "../../profile.hpp"
-#include "cost_sum.hpp"
-#include "data_columns.hpp"
-#include "owner_sum.hpp"
-#include "term_costs.hpp"
-#include "term_kernels.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,7 +14,44 @@
 #include <utility>
 #include <vector>
 
+#include "../../plan/record/plan_record.hpp"
+#include "../../profile.hpp"
+#include "../interpreter/interpreter.hpp"
+#include "owner_sum.hpp"
+#include "term_costs.hpp"
+#include "term_kernels.hpp"
+
 namespace topograd::runtime::cpu {
+
+/// Numbers of the batch's data columns, as kernels read them. A column in which all instances have
+/// the same bits is stored as one tile.
+template <class T>
+class DataColumns {
+ public:
+  explicit DataColumns(const ir::Batch& batch);
+
+  /// Reads the columns again if they have changed.
+  void refresh(const ir::Batch& batch);
+
+  std::size_t size() const { return columns_.size(); }
+  bool is_shared(std::size_t column) const { return columns_[column].shared; }
+  ColumnSource<T> source(std::size_t column) const {
+    return {columns_[column].numbers.data(), columns_[column].shared};
+  }
+  /// The column's numbers times `scale`.
+  Stored<T> stored(std::size_t column, double scale) const;
+  std::uint64_t bytes() const;
+
+ private:
+  struct Numbers {
+    Column<T> numbers;
+    bool shared = false;
+  };
+  void read(const ir::Batch& batch);
+
+  std::uint64_t version_;
+  std::vector<Numbers> columns_;
+};
 
 /// Vectors that the kernels of all batches read.
 template <class T>

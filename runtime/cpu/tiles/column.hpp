@@ -1,14 +1,16 @@
 // Aligned arrays that are not initialised: columns of instances, tiles, vectors of unknowns.
 #pragma once
 
-#include "tile_ops.hpp"
-
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <span>
 #include <type_traits>
+#include <vector>
+
+#include "tile_ops.hpp"
 
 namespace topograd::runtime::cpu {
 
@@ -45,5 +47,26 @@ class Column {
   std::unique_ptr<T[], Free> data_;
   std::size_t size_ = 0;
 };
+
+/// MemoryUse::use of vectors by scalar.
+inline constexpr const char* kVectorsOfUnknowns = "vectors of unknowns";
+inline constexpr const char* kStoredResults = "stored residuals, Jacobians and terms";
+
+template <class T>
+std::uint64_t bytes_of(const Column<T>& column) {
+  return column.size() * sizeof(T);
+}
+
+template <class T>
+std::uint64_t bytes_of(const std::vector<T>& items) {
+  return items.capacity() * sizeof(T);
+}
+
+template <class T>
+std::uint64_t bytes_of(const std::vector<Column<T>>& columns) {
+  std::uint64_t total = 0;
+  for (const Column<T>& column : columns) total += bytes_of(column);
+  return total;
+}
 
 }  // namespace topograd::runtime::cpu

@@ -1,7 +1,7 @@
 // Tile functions with portable bits for the instruction set that the whole library is compiled for.
 #define TG_PORTABLE_BITS
+#include "tile_ops.hpp"
 #include "tile_ops_impl.hpp"
-#include "tile_ops_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -2,7 +2,6 @@
 #include "tile_ops.hpp"
 
 #include "../../../ir/machine/instruction_sets.hpp"
-#include "tile_ops_sets.hpp"
 
 #include <array>
 

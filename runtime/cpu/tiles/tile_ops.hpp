@@ -1,11 +1,11 @@
 // The interpreter's vector table: each op on a tile of instances, per instruction set.
 #pragma once
 
-#include "../../../codegen/bits.hpp"
-#include "../../../ir/op.hpp"
-
 #include <cstddef>
 #include <cstdint>
+
+#include "../../../codegen/bits.hpp"
+#include "../../../ir/op.hpp"
 
 namespace topograd::runtime::cpu {
 
@@ -61,5 +61,17 @@ const TileOps<T>& tile_ops(Bits bits = Bits::native);
 /// All tables that run on this machine, the plainest first; null after the last. For tests.
 template <class T>
 const TileOps<T>* const* all_tile_ops(Bits bits);
+
+#define TG_TILE_OPS(set)                                  \
+  const TileOps<double>& tile_ops_##set##_f64();          \
+  const TileOps<float>& tile_ops_##set##_f32();           \
+  const TileOps<double>& portable_tile_ops_##set##_f64(); \
+  const TileOps<float>& portable_tile_ops_##set##_f32();
+TG_TILE_OPS(baseline)
+#if defined(__x86_64__)
+TG_TILE_OPS(avx2)
+TG_TILE_OPS(avx512)
+#endif
+#undef TG_TILE_OPS
 
 }  // namespace topograd::runtime::cpu

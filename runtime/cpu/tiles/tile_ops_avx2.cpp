@@ -1,6 +1,6 @@
 // Tile functions for AVX2 and FMA.
+#include "tile_ops.hpp"
 #include "tile_ops_impl.hpp"
-#include "tile_ops_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,6 +1,6 @@
 // Tile functions for AVX-512 (F, VL, DQ).
+#include "tile_ops.hpp"
 #include "tile_ops_impl.hpp"
-#include "tile_ops_sets.hpp"
 
 namespace topograd::runtime::cpu {
 

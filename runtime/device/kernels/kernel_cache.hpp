@@ -5,7 +5,6 @@
 #include "../../../codegen/spirv/float_controls.hpp"
 #include "../../cache/content_hash.hpp"
 #include "../device.hpp"
-#include "../kernel.hpp"
 
 #include <atomic>
 #include <chrono>

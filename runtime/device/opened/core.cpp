@@ -1,9 +1,11 @@
 // Creation of the logical device with exactly the features that exist and are not masked.
 #include "core.hpp"
-#include "../device.hpp"
-#include "khr_matrices.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "../device.hpp"
+#include "../driver/instance.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -150,6 +152,59 @@ void Core::set_name(vk::ObjectType type, std::uint64_t handle, const std::string
   } catch (const Error&) {
     // Names are for profilers. A device loss shows in the next call.
   }
+}
+
+namespace {
+
+/// Slightly more than one thread's lists in flight.
+constexpr std::size_t kMost = 16;
+
+}  // namespace
+
+ListParts SpareLists::take() {
+  ListParts parts;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      parts = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  if (*parts.pool) {
+    core_.driver.call("vkResetCommandPool", [&] { parts.pool.reset(); });
+    if (parts.descriptors) parts.descriptors->reset();
+  } else {
+    std::tie(parts.pool, parts.commands) = make_commands(core_);
+  }
+  return parts;
+}
+
+void SpareLists::give(ListParts parts) noexcept {
+  // Declared before the lock, so that surplus parts are destroyed after it.
+  const std::lock_guard lock(mutex_);
+  if (spare_.size() >= kMost || core_.driver.lost()) return;
+  try {
+    spare_.push_back(std::move(parts));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+bool has_khr_matrices(const vk::raii::PhysicalDevice& physical, const Features& features,
+                      const DeviceOptions& options) {
+  if (!features.cooperative_matrix || options.validation) return false;
+  const auto names = extension_names(physical);
+  if (std::ranges::find(names, KhrMatrixFeatures::kExtension) == names.end()) return false;
+  KhrMatrixFeatures matrices;
+  VkPhysicalDeviceFeatures2 asked{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &matrices, .features = {}};
+  physical.getDispatcher()->vkGetPhysicalDeviceFeatures2(static_cast<VkPhysicalDevice>(*physical),
+                                                         &asked);
+  return matrices.cooperativeMatrix == VK_TRUE;
+}
+
+bool has_khr_matrices(const Device& device) {
+  const Core& core = *device.core();
+  return has_khr_matrices(core.physical, core.info.features, core.options);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -1,6 +1,18 @@
 // Internal: the objects of an opened device, and its traffic counters.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
 #include "../../cache/disk_cache.hpp"
 #include "../device.hpp"
 #include "../driver/driver.hpp"
@@ -9,21 +21,35 @@
 #include "kernels.hpp"
 #include "memory_pools.hpp"
 #include "queue.hpp"
-#include "spare_lists.hpp"
 #include "staging.hpp"
 
-#include <atomic>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
-
 namespace topograd::runtime::vulkan {
+
+class Core;
+
+/// A command pool with its one primary command buffer, a pool of descriptors and one of timestamps.
+struct ListParts {
+  vk::raii::CommandPool pool{nullptr};
+  vk::raii::CommandBuffer commands{nullptr};
+  std::optional<vk::raii::DescriptorPool> descriptors;
+  std::optional<vk::raii::QueryPool> timestamps;
+};
+
+/// Making pools costs a driver more than recording a few dispatches. Thread-safe.
+class SpareLists {
+ public:
+  explicit SpareLists(Core& core) : core_(core) {}
+
+  /// Returns empty parts; recording has not begun.
+  ListParts take();
+  /// Returns parts that no work in flight uses. A limited number is kept.
+  void give(ListParts parts) noexcept;
+
+ private:
+  Core& core_;
+  std::mutex mutex_;
+  std::vector<ListParts> spare_;
+};
 
 /// Counts of Transfers. Additions are also made to `whole`, which outlives it.
 class LiveTransfers {
@@ -199,5 +225,22 @@ void check_range(const char* call, const BufferState& buffer, std::uint64_t offs
 /// buffer.
 const std::shared_ptr<BufferState>& checked_state(const char* call, const Core& core,
                                                   const Buffer* buffer);
+
+/// VkPhysicalDeviceCooperativeMatrixFeaturesKHR.
+struct KhrMatrixFeatures {
+  static constexpr const char* kExtension = "VK_KHR_cooperative_matrix";
+
+  VkStructureType sType = static_cast<VkStructureType>(1000506000);
+  void* pNext = nullptr;
+  VkBool32 cooperativeMatrix = VK_FALSE;
+  VkBool32 cooperativeMatrixRobustBufferAccess = VK_FALSE;
+};
+
+/// True if a device with VK_NV_cooperative_matrix also has the KHR extension, with products of 16 x
+/// 16 matrices of f16 and sums of f32. False under the validation layer, which is as old as the
+/// headers and refuses such modules.
+bool has_khr_matrices(const vk::raii::PhysicalDevice& physical, const Features& features,
+                      const DeviceOptions& options);
+bool has_khr_matrices(const Device& device);
 
 }  // namespace topograd::runtime::vulkan

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "../../cache/content_hash.hpp"
+#include "../device.hpp"
 #include "../driver/driver.hpp"
-#include "../kernel.hpp"
 
 namespace topograd::runtime::vulkan {
 

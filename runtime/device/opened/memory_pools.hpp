@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "../device.hpp"
 #include "../driver/driver.hpp"
-#include "../memory.hpp"
 
 namespace topograd::runtime::vulkan {
 

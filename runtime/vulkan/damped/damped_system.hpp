@@ -1,19 +1,64 @@
 // The linear system of damped steps on a device, and its solution.
 #pragma once
 
-#include "../../engine/damped_steps.hpp"
-#include "../steps/accepted_points.hpp"
-#include "device_elimination.hpp"
-#include "device_preconditioner.hpp"
-#include "full_system.hpp"
-#include "submission_size.hpp"
-
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "../../engine/damped_steps.hpp"
+#include "../linear/conjugate_gradients.hpp"
+#include "../linear/normal_products.hpp"
+#include "../steps/accepted_points.hpp"
+#include "../steps/point_moves.hpp"
+#include "device_elimination.hpp"
+#include "device_preconditioner.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// (JᵀJ + Λ) δ = −Jᵀr, with products as NormalProducts makes them.
+class FullSystem final : public DeviceSystem, Part {
+ public:
+  /// All of these outlive it.
+  FullSystem(const Part& part, NormalProducts& products, PointMoves& moves)
+      : Part(part), products_(products), moves_(moves) {}
+
+  SystemVectors vectors() override;
+  void record_begin(CommandList& list) override;
+  std::uint32_t record_product(CommandList& list, const Direction& direction) override;
+
+ private:
+  std::uint32_t record_fused(CommandList& list, const Direction& direction);
+
+  NormalProducts& products_;
+  PointMoves& moves_;
+};
+
+/// Lists of iterations that one submission may take, by how long those of the last solve took:
+/// a desktop's watchdog ends a submission of some seconds, and its display stands still meanwhile.
+class SubmissionSize {
+ public:
+  /// Longest submission, in time on the device.
+  static constexpr std::chrono::duration<double> kLongest = std::chrono::milliseconds(250);
+
+  /// `lists` of them, at least one, and what was queued with them took so long.
+  void measured(std::size_t lists, std::chrono::duration<double> took) {
+    each_ = took / static_cast<double>(std::max<std::size_t>(lists, 1));
+  }
+  /// Lists that fit one submission, at least 1.
+  std::size_t lists() const {
+    constexpr double kMost = 1e6;  // also for a device too fast to be measured
+    const double fit = each_.count() > 0 ? kLongest / each_ : kMost;
+    return static_cast<std::size_t>(std::clamp(fit, 1.0, kMost));
+  }
+
+ private:
+  std::chrono::duration<double> each_{kLongest / 8};  // nobody knows
+};
 
 /// (JᵀJ + λD) δ = −Jᵀr, by conjugate gradients: preconditioned by blocks or by two levels, or on
 /// the Schur complement where blocks are eliminated.

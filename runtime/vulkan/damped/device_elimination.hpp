@@ -5,7 +5,6 @@
 #include "../linear/device_schur.hpp"
 #include "../steps/point_moves.hpp"
 #include "device_factorization.hpp"
-#include "solve_lists.hpp"
 
 #include <cstdint>
 #include <memory>

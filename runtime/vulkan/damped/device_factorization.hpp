@@ -1,18 +1,27 @@
 // Steps by a sparse Cholesky factor on a device: when it is possible, and its lists.
 #pragma once
 
-#include "../../engine/elimination.hpp"
-#include "../linear/device_factor.hpp"
-#include "../linear/device_matrix.hpp"
-#include "../steps/point_moves.hpp"
-#include "solve_lists.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "../../engine/elimination.hpp"
+#include "../linear/device_factor.hpp"
+#include "../linear/device_matrix.hpp"
+#include "../recording/recorder.hpp"
+#include "../steps/point_moves.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// Iterations of one recorded list, an even number; lists are submitted until the solver's state
+/// says that it is done.
+inline constexpr int kIterationsOfList = 16;
+
+struct SolveLists {
+  Recorded start, iterations;
+  Recorded finish;  ///< empty where nothing follows the iterations
+};
 
 /// (JᵀJ + λD) δ = −Jᵀr by a factor. Assembles JᵀJ by blocks, adds the damping, factorises and
 /// solves in one recorded list. On manifolds the system is that of the tangent coordinates, and

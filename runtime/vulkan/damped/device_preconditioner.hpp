@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../linear/preconditioner.hpp"
-#include "../linear/device_system.hpp"
+#include "../linear/conjugate_gradients.hpp"
 #include "../linear/normal_products.hpp"
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
 
@@ -130,6 +131,74 @@ void TakenSteps::report(StepReport& report) const {
   report.accepted = accepted_.known().has_value();
   report.length = values[codegen::slot(Scalar::length)];
   if (!moves_.has_bounds_or_manifolds()) report.step_norm *= report.length;
+}
+
+std::uint32_t ConditionalSection::count_workgroups(Context& context, CommandList& list,
+                                                   const Section& section) {
+  std::vector<std::uint32_t> words;
+  list.open_conditional(nullptr);
+  section(list);
+  const std::vector<Groups> dispatches = list.close_conditional();
+  if (list.declared() != nullptr) return 0;
+  for (const Groups& groups : dispatches) words.insert(words.end(), {groups.x, groups.y, groups.z});
+  all_ = make_buffer(context, words, "conditional_workgroups");
+  open_ = context.device->buffer(all_.size(), MemoryKind::Device, "open_conditional");
+  return static_cast<std::uint32_t>(words.size());
+}
+
+void ConditionalSection::record_section(CommandList& list, const Section& section) {
+  list.open_conditional(&open_);
+  section(list);
+  (void)list.close_conditional();
+}
+
+void StepPoints::record_linearization(CommandList& list) {
+  sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
+  products_.record_matrix(list);
+  terms_.record_cost(list, v_.x, Scalar::cost);
+  moves_.record_tangents(list);
+  moves_.record_norms(list);
+  moves_.record_scaled_norms(list);
+}
+
+void StepPoints::record_matrix(CommandList& list) {
+  products_.record_matrix(list);
+  moves_.record_tangents(list);
+}
+
+void StepPoints::record_linearize(CommandList& list) {
+  record_linearization(list);
+  list.barrier();
+  v_.ops->record_read(list);
+}
+
+void StepPoints::record_trial(CommandList& list, Scalar length) {
+  list.barrier();
+  moves_.record(list, length);
+  terms_.record_cost(list, v_.trial, Scalar::trial_cost);
+  v_.ops->record_read(list);
+}
+
+void StepPoints::prepare() {
+  if (!linearize_->list)
+    *linearize_ = recorder_.make_list("linearize", [&](CommandList& l) { record_linearize(l); });
+  if (trials_->full.list) return;
+  trials_->full =
+      recorder_.make_list("trial", [&](CommandList& l) { record_trial(l, Scalar::one); });
+  trials_->rescaled =
+      recorder_.make_list("rescaled_trial", [&](CommandList& l) { record_trial(l, Scalar::user); });
+}
+
+PointReport StepPoints::report(const Scalars& values) const {
+  const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
+  return {.cost = at(Scalar::cost),
+          .gradient_max_norm = at(Scalar::gradient_max),
+          .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
+          .x_norm = std::sqrt(at(Scalar::x_squared)),
+          .scaled_gradient_max = at(Scalar::scaled_gradient_max),
+          .scaled_gradient_norm = std::sqrt(at(Scalar::scaled_gradient_squared)),
+          .scaled_x_norm = std::sqrt(at(Scalar::scaled_x_squared)),
+          .scaled_step_norm = moved_length_ * std::sqrt(at(Scalar::scaled_step_squared))};
 }
 
 }  // namespace topograd::runtime::vulkan

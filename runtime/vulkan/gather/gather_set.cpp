@@ -1,11 +1,18 @@
 // Parts and kernels of gather passes, and their recording.
 #include "gather_set.hpp"
 
-#include "../../../ir/error.hpp"
-#include "fused_terms.hpp"
-
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <span>
+#include <utility>
+
+#include "../../../ir/batch/unset_vector.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/parallel.hpp"
+#include "../../plan/column_copy.hpp"
+#include "../../plan/requests.hpp"
+#include "fused_terms.hpp"
 
 namespace topograd::runtime::vulkan {
 
@@ -308,6 +315,306 @@ void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::terms, terms);
   run(list, {pass, true, predicated, stride}, bindings, target);
+}
+
+namespace {
+
+/// A whole column of a batch, as copy_column() copies it.
+template <class T>
+ir::UnsetVector<T> whole_column(const ir::Batch& batch, std::uint32_t column) {
+  ir::UnsetVector<T> values(batch.size());
+  copy_column<T>(batch, column, 0, values);
+  return values;
+}
+
+template <class T>
+void pick(std::span<const T> source, std::span<const std::uint32_t> at, std::span<T> out) {
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, at.size(), 1 << 14), [&](const auto& range) {
+    for (std::size_t k = range.begin(); k < range.end(); ++k) out[k] = source[at[k]];
+  });
+}
+
+}  // namespace
+
+GatherColumns::GatherColumns(Context& context, const BatchView& view, const GatherPlan& plan)
+    : context_(context), view_(view), plan_(plan) {
+  if (plan.of_terms) return;
+  const codegen::ColumnLayout& layout = view.shape.layout;
+  role_columns_ = entry_columns(layout, view.shape.groups, plan.roles, view.shape.flexible);
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    role_forms_.push_back(
+        find_entry_forms(*view.batch, layout, role_columns_[r], view.shape.groups[plan.roles[r]]));
+    const auto stored = std::ranges::count(role_forms_.back(), true, &EntryForm::stored);
+    columns_ = std::max(columns_, static_cast<std::uint32_t>(stored));
+  }
+}
+
+std::uint64_t GatherColumns::most_entries() const {
+  const std::uint64_t bytes = std::max<std::uint64_t>(
+      {4ull * columns_, 4ull,
+       std::uint64_t{context_.element_bytes()} * view_.shape.layout.data_columns});
+  std::uint64_t shared = view_.shape.layout.data_columns;
+  for (const std::vector<EntryForm>& forms : role_forms_) shared += forms.size();
+  shared = std::min(context_.max_range(), shared * sizeof(double));
+  return (context_.max_range() - shared) / bytes;
+}
+
+GatherColumns::Piece GatherColumns::upload(std::uint32_t first, std::uint32_t count) const {
+  Piece piece{.first = first, .count = count};
+  if (plan_.of_terms) return piece;
+  piece.index = make_buffer(context_, entry_indices(piece), view_.shape.name + "_gather_index");
+  place_index(piece);
+  upload_data(piece, true);
+  return piece;
+}
+
+void GatherColumns::bind(BindingTable& table, const Piece& piece) const {
+  if (plan_.of_terms) return;
+  table.set(BufferRole::index_columns, piece.index);
+  table.set(BufferRole::data_columns, piece.data);
+  table.set(piece.words);
+}
+
+void GatherColumns::refresh(Piece& piece, bool moved, bool own) const {
+  if (plan_.of_terms) return;
+  if (moved) piece.data = Buffer();
+  upload_data(piece, own);
+}
+
+std::span<const std::uint32_t> GatherColumns::instances(const Piece& piece) const {
+  return std::span(plan_.instances).subspan(piece.first, piece.count);
+}
+
+/// Words by form. The stored columns of a role are the first ones, in their order.
+void GatherColumns::place_index(Piece& piece) const {
+  std::uint32_t position = columns_ * piece.count;
+  for (std::size_t r = 0; r < role_columns_.size(); ++r) {
+    std::uint32_t stored = role_columns_[r].fixed;
+    for (std::size_t c = role_columns_[r].fixed; c < role_forms_[r].size(); ++c) {
+      const EntryForm& form = role_forms_[r][c];
+      piece.words.index.push_back(form.stored ? codegen::form_by_row(stored++ * piece.count)
+                                              : codegen::form_shared(position++));
+      piece.words.step.push_back(form.stored ? 0 : form.step);
+    }
+  }
+}
+
+/// Entries of a role read that role's columns; roles of one owner are neighbours.
+ir::UnsetVector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) const {
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  std::map<std::uint32_t, ir::UnsetVector<std::uint32_t>> sources;  // by column of the layout
+  std::vector<std::vector<const std::uint32_t*>> of_role(role_columns_.size());
+  std::vector<std::uint32_t> shared;
+  for (std::size_t r = 0; r < role_columns_.size(); ++r) {
+    for (std::size_t c = 0; c < role_forms_[r].size(); ++c) {
+      const std::uint32_t column = role_columns_[r].index_columns[c];
+      if (!role_forms_[r][c].stored) {
+        shared.push_back(role_forms_[r][c].base);
+        continue;
+      }
+      auto& source = sources[column];
+      if (source.empty()) source = whole_column<std::uint32_t>(*view_.batch, stored.index[column]);
+      of_role[r].push_back(source.data());
+    }
+  }
+  ir::UnsetVector<std::uint32_t> columns(std::size_t{columns_} * piece.count + shared.size());
+  const std::span<const std::uint32_t> at = instances(piece);
+  const std::uint32_t first = piece.first, last = first + piece.count;
+  const auto starts = tbb::blocked_range<std::size_t>(0, plan_.starts.size() - 1, 1 << 13);
+  ir::parallel_for(starts, [&](const auto& range) {
+    for (std::size_t k = range.begin(); k < range.end(); ++k) {
+      const std::uint32_t from = std::max(plan_.starts[k], first) - first;
+      const std::uint32_t to = std::max(std::min(plan_.starts[k + 1], last), first) - first;
+      std::uint32_t* out = columns.data();
+      for (const std::uint32_t* source : of_role[k % of_role.size()]) {
+        for (std::uint32_t e = from; e < to; ++e) out[e] = source[at[e]];
+        out += piece.count;
+      }
+    }
+  });
+  std::ranges::copy(shared, columns.end() - static_cast<std::ptrdiff_t>(shared.size()));
+  return columns;
+}
+
+void GatherColumns::upload_data(Piece& piece, bool own) const {
+  context_.wide() ? upload_data_as<double>(piece, own) : upload_data_as<float>(piece, own);
+}
+
+template <class T>
+void GatherColumns::upload_data_as(Piece& piece, bool own) const {
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  const std::vector<DataForm>& forms = view_.forms->data;
+  const std::size_t by_row = view_.forms->stored_data() * std::size_t{piece.count};
+  ir::UnsetVector<T> picked(by_row + forms.size() - view_.forms->stored_data());
+  auto shared = picked.begin() + static_cast<std::ptrdiff_t>(by_row);
+  for (std::size_t c = 0, at = 0; c < forms.size(); ++c) {
+    if (!forms[c].stored) {
+      *shared++ = static_cast<T>(forms[c].value);
+      continue;
+    }
+    const bool there = piece.resident.add(context_, *view_.batch, stored.data[c], at, piece.count);
+    if (!there && (own || view_.batch->resident(stored.data[c]))) {
+      const ir::UnsetVector<T> source = whole_column<T>(*view_.batch, stored.data[c]);
+      const auto column = std::span(picked).subspan(at, piece.count);
+      pick<T>(source, instances(piece), column);
+      if (!own) context_.device->upload<T>(piece.data, column, at * sizeof(T));
+    }
+    at += piece.count;
+  }
+  if (!piece.data) {
+    piece.words.data = form_words(forms, piece.count);
+    piece.data = make_numbers(context_, picked.size(), view_.shape.name + "_gather_data");
+  }
+  const auto write = [&](std::uint64_t first, std::uint64_t count) {
+    context_.device->upload<T>(piece.data, std::span<const T>(picked).subspan(first, count),
+                               first * sizeof(T));
+  };
+  if (own) piece.resident.each_other(picked.size(), write);
+  piece.resident.take(context_, *view_.batch, piece.data, instances(piece));
+}
+
+namespace {
+
+/// Numbers of a buffer are bound from multiples of this on.
+constexpr std::uint64_t kOutAlignment = 64;
+
+}  // namespace
+
+BindingTable bind_operands(const Operands& operands) {
+  BindingTable made;
+  const auto set = [&](BufferRole role, const Buffer* buffer) {
+    if (buffer != nullptr) made.set(role, *buffer);
+  };
+  set(BufferRole::x, operands.x);
+  set(BufferRole::direction, operands.direction);
+  set(BufferRole::seeds, operands.seeds);
+  set(BufferRole::uniforms, operands.uniforms);
+  set(BufferRole::scalars, operands.scalars);
+  set(BufferRole::failures, operands.failures);
+  return made;
+}
+
+void bind_sinks(BindingTable& table, const ValueSinks& sinks) {
+  table.set(BufferRole::costs, *sinks.costs);
+  if (sinks.rows != nullptr) table.set(BufferRole::rows, *sinks.rows);
+}
+
+std::uint64_t most_owners(const Context& context, std::uint32_t width, bool scalars) {
+  // A scalar's place among packed triangles of blocks up to the greatest width.
+  const std::uint64_t sums = scalars                            ? (codegen::kMaxBlockWidth + 2) / 2
+                             : width <= codegen::kMaxBlockWidth ? width * (width + 1) / 2
+                                                                : width;
+  constexpr std::uint64_t kSlack = 4 * kOutAlignment;
+  const std::uint64_t numbers = context.max_range() / context.element_bytes();
+  return numbers <= kSlack + sums ? 1 : (numbers - kSlack) / sums;
+}
+
+std::uint32_t bind_target(const Context& context, BindingTable& table, const SumTarget& target,
+                          std::uint32_t sums, std::uint32_t first_output,
+                          std::uint32_t last_output) {
+  const std::uint64_t bytes = context.element_bytes();
+  if (target.out->size() <= context.max_range()) {
+    table.set(BufferRole::results, *target.out);
+    return static_cast<std::uint32_t>(target.first);
+  }
+  std::uint64_t first = target.first + std::uint64_t{first_output} * sums;
+  std::uint64_t last = target.first + std::uint64_t{last_output} * sums + sums;
+  if (target.positions != nullptr) {
+    first = (*target.positions)[first_output];
+    last = (*target.positions)[last_output] + 1;
+  }
+  first = first / kOutAlignment * kOutAlignment;
+  table.set(BufferRole::results, *target.out, first * bytes, (last - first) * bytes);
+  return static_cast<std::uint32_t>(target.first - first);
+}
+
+PartialSums::PartialSums(Context& context, const GatherPlan& plan)
+    : context_(context), partials_(plan.partials) {
+  const std::uint64_t most_span = most_owners(context, plan.owner_width, plan.array == kScalars);
+  std::uint64_t most = 0;
+  for (const GatherPlan::Level& level : plan.levels) {
+    for (std::size_t first = 0; first < level.target.size();) {
+      std::size_t last = first + 1;
+      while (last < level.target.size() &&
+             (!level.to_owners || level.target[last] - level.target[first] < most_span)) {
+        ++last;
+      }
+      add_level(level, first, last);
+      first = last;
+    }
+    for (std::size_t k = 0; k < level.first.size(); k += 2)
+      most = std::max<std::uint64_t>(most, level.first[k + 1] - level.first[k]);
+  }
+  workgroup_size_ = context_.item_workgroup_size(context_.is_part() ? kSegment : most);
+}
+
+void PartialSums::add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last) {
+  Level part{.to_owners = level.to_owners};
+  std::vector<std::uint32_t> starts = {0};
+  for (std::size_t k = first; k < last; ++k) {
+    for (std::uint32_t p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
+      part.partials.push_back(p);
+    }
+    starts.push_back(static_cast<std::uint32_t>(part.partials.size()));
+  }
+  const auto targets = std::span(level.target).subspan(first, last - first);
+  part.targets.assign(targets.begin(), targets.end());
+  part.starts = make_buffer(context_, starts, "level_starts");
+  part.owners = make_buffer(context_, targets, "level_owners");
+  part.outputs = make_buffer(context_, targets, "level_outputs");
+  levels_.push_back(std::move(part));
+}
+
+PartialSums::Pass PartialSums::make_pass(std::uint32_t sums, bool predicated) {
+  Pass pass{.sums = sums};
+  if (levels_.empty()) return pass;
+  codegen::KernelRequest request = combine_request(sums);
+  request.predicated = predicated;
+  request.workgroup_size = workgroup_size_;
+  pass.combine = load_kernel(context_, std::move(request));
+  for (Buffer& buffer : pass.partials)
+    buffer = make_numbers(context_, std::uint64_t{partials_} * sums, "partials");
+  for (Level& level : levels_) {
+    if (level.entries.contains(sums)) continue;
+    std::vector<std::uint32_t> positions = level.partials;
+    for (std::uint32_t& p : positions) p *= sums;
+    level.entries.emplace(sums, make_buffer(context_, positions, "partial_entries"));
+  }
+  return pass;
+}
+
+void PartialSums::record(CommandList& list, const Pass& pass, BindingTable table,
+                         const SumTarget& target) const {
+  std::size_t source = 0;
+  for (const Level& level : levels_) {
+    list.barrier();
+    const bool placed = level.to_owners && target.positions != nullptr;
+    table.set(BufferRole::starts, level.starts);
+    table.set(BufferRole::owners, level.owners);
+    table.set(BufferRole::outputs, placed ? level.placed_outputs : level.outputs);
+    table.set(BufferRole::entries, level.entries.at(pass.sums));
+    table.set(BufferRole::terms, pass.partials[source]);
+    codegen::PushConstants push;
+    push.out_stride = 1;
+    if (level.to_owners) {
+      push.out_first = bind_target(context_, table, target, pass.sums, level.targets.front(),
+                                   level.targets.back());
+    } else {
+      table.set(BufferRole::results, pass.partials[1 - source]);
+    }
+    push.overwrite = !level.to_owners || target.overwrite;
+    dispatch_all(context_, list, pass.combine, table, push, level.targets.size());
+    if (!level.to_owners) source = 1 - source;
+  }
+}
+
+void PartialSums::place_outputs(const std::vector<std::uint32_t>& positions) {
+  for (Level& level : levels_) {
+    if (!level.to_owners || level.placed_outputs) continue;
+    std::vector<std::uint32_t> places = level.targets;
+    for (std::uint32_t& place : places) place = positions[place];
+    level.placed_outputs = make_buffer(context_, places, "level_placed_outputs");
+  }
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -1,10 +1,8 @@
 // Sums of terms by owner on the device: work items in parts, and their kernels.
 #pragma once
 
-#include "gather_columns.hpp"
-#include "operands.hpp"
-#include "partial_sums.hpp"
-
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,7 +10,171 @@
 #include <tuple>
 #include <vector>
 
+#include "../../../ir/batch/unset_vector.hpp"
+#include "../../plan/column_forms.hpp"
+#include "../../plan/plan.hpp"
+#include "../../plan/requests.hpp"
+#include "../recording/context.hpp"
+#include "columns_in_place.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// Data of a batch that a gather set needs.
+struct BatchView {
+  TermShape shape;
+  const ir::Batch* batch = nullptr;
+  const ColumnForms* forms = nullptr;
+  const SharedNumbers* numbers = nullptr;
+};
+
+/// The words of columns in a buffer: those that are stored, `rows` long, then the numbers that are
+/// shared.
+template <class Form>
+std::vector<std::uint32_t> form_words(const std::vector<Form>& forms, std::uint32_t rows) {
+  const auto stored = static_cast<std::uint32_t>(std::ranges::count(forms, true, &Form::stored));
+  std::uint32_t first = 0, position = stored * rows;
+  std::vector<std::uint32_t> words;
+  for (const Form& form : forms) {
+    words.push_back(form.stored ? codegen::form_by_row(first) : codegen::form_shared(position));
+    (form.stored ? first : position) += form.stored ? rows : 1;
+  }
+  return words;
+}
+
+/// Columns in the order of entries, in pieces that fit a storage buffer range. Sums of stored terms
+/// read none.
+class GatherColumns {
+ public:
+  /// Columns of consecutive entries.
+  struct Piece {
+    std::uint32_t first = 0, count = 0;  ///< entries
+    Buffer index, data;
+    FormWords words;
+    ColumnsInPlace resident;
+  };
+
+  /// Context, view and plan outlive this.
+  GatherColumns(Context& context, const BatchView& view, const GatherPlan& plan);
+
+  /// Entries of a piece, at most.
+  std::uint64_t most_entries() const;
+  /// Reads where entries begin from the plan.
+  Piece upload(std::uint32_t first, std::uint32_t count) const;
+  void bind(BindingTable& table, const Piece& piece) const;
+  /// Copies data columns again; to a new buffer if their forms changed.
+  ///
+  ///   own  also those that lie on the host
+  void refresh(Piece& piece, bool moved, bool own) const;
+
+ private:
+  void place_index(Piece& piece) const;
+  std::span<const std::uint32_t> instances(const Piece& piece) const;
+  ir::UnsetVector<std::uint32_t> entry_indices(const Piece& piece) const;
+  void upload_data(Piece& piece, bool own) const;
+  template <class T>
+  void upload_data_as(Piece& piece, bool own) const;
+
+  Context& context_;
+  const BatchView& view_;
+  const GatherPlan& plan_;
+  std::uint32_t columns_ = 0;  // stored index columns of an entry, the most of any role
+  std::vector<EntryColumns> role_columns_;
+  std::vector<std::vector<EntryForm>> role_forms_;
+};
+
+/// Vectors that kernels read, in the precision of the engine.
+struct Operands {
+  const Buffer* x = nullptr;
+  const Buffer* direction = nullptr;
+  const Buffer* seeds = nullptr;
+  const Buffer* uniforms = nullptr;
+  const Buffer* scalars = nullptr;   ///< if set, kernels return at once unless Scalar::state is 0
+  std::uint32_t seeds_stride = 0;    ///< gather: between rows of seeds
+  const Buffer* failures = nullptr;  ///< cost: a u32 that counts instances that fail a guard
+};
+
+/// Target of the sums of an accumulating pass.
+struct SumTarget {
+  const Buffer* out = nullptr;
+  std::uint64_t first = 0;  ///< position of owner 0's first sum
+  bool overwrite = false;   ///< every owner is written by this set: store instead of adding
+  /// Owners of single scalars only: position of each scalar's sum, instead of first + scalar.
+  const std::vector<std::uint32_t>* positions = nullptr;
+};
+
+/// Targets of a pass with values (has_values) for results that are not summed by owner.
+struct ValueSinks {
+  const Buffer* costs = nullptr;  ///< partial sums
+  std::uint32_t next = 0;         ///< next partial sum; moved past written ones
+  const Buffer* rows = nullptr;   ///< in the order of TermColumns
+};
+
+class FusedTerms;
+
+/// Further operands of a product of conjugate gradients that is fused with its direction.
+struct FusedOperands {
+  const Buffer* preconditioned = nullptr;
+  const Buffer* damping = nullptr;
+  const Buffer* next_direction = nullptr;
+  const Buffer* decision = nullptr;
+  const Buffer* partials = nullptr;  ///< sums of r·z and r·r
+  std::uint32_t sums_count = 0;      ///< partial sums of each
+  const Buffer* curvature = nullptr;
+  std::uint32_t curvature_first = 0;  ///< position of the set's first sum of p·q
+  /// Terms fused into the set's kernel; always the same, or null.
+  const FusedTerms* fused_terms = nullptr;
+};
+
+/// Binds operands by role; a kernel reads those that it needs.
+BindingTable bind_operands(const Operands& operands);
+void bind_sinks(BindingTable& table, const ValueSinks& sinks);
+/// Binds what a dispatch writes for owners first_output to last_output, `sums` numbers each: all of
+/// the target or, beyond a range, the part around these owners. Returns the position of owner 0 in
+/// what is bound, modulo 2^32.
+std::uint32_t bind_target(const Context& context, BindingTable& table, const SumTarget& target,
+                          std::uint32_t sums, std::uint32_t first_output,
+                          std::uint32_t last_output);
+/// Owners between the first and the last of a dispatch, at most, so that their sums fit a range.
+///
+///   scalars  owners are single scalars
+std::uint64_t most_owners(const Context& context, std::uint32_t owner_width, bool scalars);
+
+/// Levels of partial sums of one gather plan. Each level sums those of the level before, the last
+/// one to owners.
+class PartialSums {
+ public:
+  /// The kernel of a pass, and where partial sums lie; null if there are no levels.
+  struct Pass {
+    std::uint32_t sums = 0;  ///< numbers per owner
+    LoadedKernel combine;
+    std::array<Buffer, 2> partials;  ///< take turns from level to level
+  };
+
+  /// Context outlives this.
+  PartialSums(Context& context, const GatherPlan& plan);
+
+  Pass make_pass(std::uint32_t sums, bool predicated);
+  /// Sums pass.partials[0] to the target; positions of that are known by place_outputs().
+  void record(CommandList& list, const Pass& pass, BindingTable table,
+              const SumTarget& target) const;
+  /// For owners of single scalars: positions of their sums.
+  void place_outputs(const std::vector<std::uint32_t>& positions);
+
+ private:
+  struct Level {
+    Buffer starts, owners, outputs, placed_outputs;
+    std::vector<std::uint32_t> targets;
+    bool to_owners = false;
+    std::vector<std::uint32_t> partials;      // by entry
+    std::map<std::uint32_t, Buffer> entries;  // by sums of an owner
+  };
+  void add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last);
+
+  Context& context_;
+  std::uint32_t partials_ = 0;        // partial sums of one number
+  std::uint32_t workgroup_size_ = 0;  // invocations that share an item
+  std::vector<Level> levels_;
+};
 
 /// One plan of a batch (the owners of one array) on the device.
 class GatherSet {

@@ -1,18 +1,75 @@
 // JᵀJ on the device: its blocks from Jacobians, and products with it.
 #pragma once
 
-#include "../../linear/normal_matrix.hpp"
-#include "../../linear/normal_plan.hpp"
-#include "../recording/block_range.hpp"
-#include "../recording/vector_ops.hpp"
-#include "device_products.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "../../linear/block_rows.hpp"
+#include "../../linear/normal_matrix.hpp"
+#include "../../linear/normal_plan.hpp"
+#include "../recording/step_vectors.hpp"
+#include "../recording/vector_ops.hpp"
+#include "../terms/device_term.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// Columns of Pass::stored_jacobian: how many there are, and which one is coordinate c of group g
+/// of slots, at g * kMaxBlockWidth + c; kNone where nothing is differentiated by it.
+struct JacobianColumns {
+  static constexpr std::uint32_t kNone = ~0u;
+  std::uint32_t count = 0;
+  std::vector<std::uint32_t> by_group;
+};
+JacobianColumns jacobian_columns(const TermShape& shape);
+
+/// True if the Jacobian can be stored in one range, instances in one piece.
+bool jacobian_fits(const Context& context, const DeviceTerm& term);
+
+struct DeviceProducts {
+  ///   name  of buffers: a literal
+  DeviceProducts(Context& context, const BlockProducts& products, const DeviceTerm& of,
+                 const char* name)
+      : term(products.term),
+        shapes(products.shapes),
+        rows(of.outputs()),
+        instances(static_cast<std::uint32_t>(of.instances())) {
+    const JacobianColumns jacobian = jacobian_columns(of.shape());
+    const auto words = [&](std::span<const std::uint32_t> list) {
+      return make_buffer(context, list, name);
+    };
+    columns = jacobian.count;
+    slots = words(jacobian.by_group);
+    outputs = words(products.outputs);
+    starts = words(products.starts);
+    entries = words(products.entries);
+  }
+
+  /// Sums the products into the blocks of `kernel`, whose lists and sizes are set here.
+  template <class Kernel>
+  void record(CommandList& list, VectorOps& vectors, Kernel kernel) const {
+    kernel.buffers.starts = starts;
+    kernel.buffers.entries = entries;
+    kernel.buffers.outputs = outputs;
+    kernel.buffers.column_numbers = slots;
+    kernel.push.residuals = rows;
+    kernel.push.columns = columns;
+    kernel.push.instances = instances;
+    for (const BlockShape& shape : shapes) {
+      kernel.push.count = shape.count * shape.rows * shape.columns;
+      kernel.push.first = shape.first;
+      kernel.push.block_rows = shape.rows;
+      kernel.push.block_columns = shape.columns;
+      vectors.record(list, kernel);
+    }
+  }
+
+  std::size_t term;
+  std::vector<BlockShape> shapes;
+  std::uint32_t rows, columns = 0, instances;  // of the stored Jacobian
+  Buffer slots, outputs, starts, entries;
+};
 
 /// The matrix of one model, and its pattern. Nothing in it is fixed: residuals of fixed scalars are
 /// 0, so that their columns are multiplied by 0 and their rows are not read.

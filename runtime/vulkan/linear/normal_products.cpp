@@ -2,7 +2,7 @@
 #include "normal_products.hpp"
 
 #include "../recording/hazards.hpp"
-#include "../terms/term_figures.hpp"
+#include "../terms/sum_choices.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,15 @@
-// Values of a part at its point.
+// Values of a part at its point, and steps with the sums of all parts.
 #include "part_engine.hpp"
 
-#include "../../../ir/error.hpp"
-#include "../../device/check/rows.hpp"
-
+#include <chrono>
+#include <cmath>
 #include <string>
+#include <utility>
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/state_record.hpp"
+#include "../../device/check/rows.hpp"
+#include "../../engine/column_scaling.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -45,6 +50,270 @@ void PartEngine::refresh(const Model&) {
 void PartEngine::set_point(std::span<const double> x) {
   problem_.write(v_.x, x);
   steps_->moved();
+}
+
+using codegen::Scalar;
+
+namespace {
+
+/// Columns of the reports.
+constexpr std::uint32_t kNorms = 0, kScaledNorms = 3, kPointFigures = 7, kTrialFigures = 3;
+/// The length of a step, behind the scalar of PartGradients.
+constexpr Scalar kLength{codegen::slot(Scalar::user) + 1};
+
+}  // namespace
+
+PartSteps::PartSteps(const Part& part, const std::shared_ptr<const ModelPart>& of, TermRows& rows,
+                     TermSums& sums)
+    : Part(part),
+      chunks_(part, of, work_),
+      ghosts_(part, *of->link, work_),
+      costs_(part, rows, chunks_),
+      sums_(sums),
+      gradients_(part, sums, chunks_, ghosts_, work_),
+      point_figures_(context_, *of, kPointFigures),
+      trial_figures_(context_, *of, kTrialFigures),
+      point_cost_(context_, *of, costs_.columns()),
+      trial_cost_(context_, *of, costs_.columns()) {
+  if (bounded()) {
+    lower_ = make_buffer(context_, problem_.model().lower, "lower_bounds");
+    upper_ = make_buffer(context_, problem_.model().upper, "upper_bounds");
+    v_.held = make_buffer(context_, std::vector<std::uint32_t>(problem_.model().scalars), "held");
+  }
+  make_lists();
+}
+
+void PartSteps::make_lists() {
+  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
+  std::vector<Recorder::List> lists = gradients_.lists();
+  const auto add = [&](Recorded& to, const char* name, Recorder::Record record) {
+    lists.push_back({to, name, std::move(record)});
+  };
+  add(linearize_, "part_linearize", [this](CommandList& l) { record_linearize(l); });
+  add(trial_, "part_trial", [this](CommandList& l) { record_trial(l); });
+  add(mask_, "part_mask", [this](CommandList& l) { record_mask(l); });
+  add(unmask_, "part_unmask", [this](CommandList& l) { ghosts_.record_unpack(l, v_.step); });
+  add(accept_, "part_accept", [=, this](CommandList& l) { l.copy(v_.trial, 0, v_.x, 0, bytes); });
+  add(cost_list_, "part_cost", [this](CommandList& l) { costs_.record(l, v_.x, point_cost_, 0); });
+  add(trial_cost_list_, "part_trial_cost",
+      [this](CommandList& l) { costs_.record(l, v_.trial, trial_cost_, 0); });
+  // The first step makes a list of these.
+  Recorder::declare([this](CommandList& l) {
+    for (const bool scaling : {true, false}) record_scale(l, {.jacobi_scaling = scaling});
+  });
+  recorder_.make_lists(lists);
+}
+
+void PartSteps::record_linearize(CommandList& list) {
+  sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
+  sums_.record_blocks(list, terms_.operands(v_.x));
+  v_.record_by_blocks(list, kernel::block_diagonal{{.diagonal = v_.result}, {}});
+  if (bounded()) {
+    chunks_.record(list,
+                   kernel::chunk_bounded_norms{{.gradient = v_.gradient,
+                                                .point = v_.x,
+                                                .lower_bounds = lower_,
+                                                .upper_bounds = upper_,
+                                                .fixed_scalars = v_.fixed,
+                                                .held_scalars = v_.held},
+                                               {}},
+                   point_figures_, kNorms);
+  } else {
+    chunks_.record(list,
+                   kernel::chunk_norms{
+                       {.gradient = v_.gradient, .point = v_.x, .fixed_scalars = v_.fixed}, {}},
+                   point_figures_, kNorms);
+  }
+  costs_.record(list, v_.x, point_cost_, 0);
+  list.barrier();
+  chunks_.record(list,
+                 kernel::chunk_scaled_norms{{.gradient = v_.gradient,
+                                             .point = v_.x,
+                                             .delta = v_.step,
+                                             .diagonal = v_.result,
+                                             .scale = v_.scale,
+                                             .fixed_scalars = v_.not_free()},
+                                            {}},
+                 point_figures_, kScaledNorms);
+}
+
+PointReport PartSteps::linearize() {
+  work_.run([&] {
+    recorder_.submit(linearize_);
+    point_figures_.read(context_);
+    point_cost_.read(context_);
+  });
+  const std::span<const double> figures = point_figures_.numbers;
+  const std::size_t chunks = chunks_.chunks();
+  PointReport report;
+  // In the order of the engines on CPUs.
+  const std::vector<double> norms = chunks_.totals_and_largest(figures.first(3 * chunks), 3);
+  report.cost = costs_.total(point_cost_, 0);
+  report.gradient_norm = std::sqrt(norms[0]);
+  report.x_norm = std::sqrt(norms[1]);
+  report.gradient_max_norm = norms[2];
+  const std::vector<double> scaled = chunks_.totals_and_largest(figures.last(4 * chunks), 4);
+  report.scaled_gradient_norm = std::sqrt(scaled[0]);
+  report.scaled_x_norm = std::sqrt(scaled[1]);
+  report.scaled_step_norm = moved_length_ == 0 ? 0 : moved_length_ * std::sqrt(scaled[2]);
+  report.scaled_gradient_max = scaled[3];
+  work_.finish();
+  return report;
+}
+
+void PartSteps::record_scale(CommandList& list, const StepRequest& request) {
+  if (request.jacobi_scaling) {
+    const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
+    v_.record_by_blocks(list, kernel::jacobi_scale{{.scale = v_.scale}, {.added = added}});
+    return;
+  }
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list, kernel::fill{{.result = v_.scale}, {.count = n, .value = Scalar::one}});
+}
+
+void PartSteps::scale(const StepRequest& request) {
+  const std::pair<Scalar, double> scalars[] = {{Scalar::scales_later, scales_later(request)}};
+  v_.ops->write(scalars);
+  if (std::exchange(is_scaled_, true)) return;
+  recorder_.submit(
+      recorder_.make_list("part_scale", [&](CommandList& list) { record_scale(list, request); }));
+}
+
+void PartSteps::record_trial(CommandList& list) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  if (bounded()) {
+    v_.ops->record(list, v_.bounded_trial(n, lower_, upper_, kLength));
+  } else {
+    v_.ops->record(list,
+                   kernel::combine{{.x = v_.x, .y = v_.step, .result = v_.trial},
+                                   {.count = n, .x_factor = Scalar::one, .y_factor = kLength}});
+  }
+  list.barrier();
+  chunks_.record(list,
+                 kernel::chunk_trial{{.point = v_.x,
+                                      .trial = v_.trial,
+                                      .delta = v_.step,
+                                      .residual = v_.residual,
+                                      .damping = v_.damping,
+                                      .gradient = v_.gradient},
+                                     {.bounded = bounded() ? 1u : 0u, .length = kLength}},
+                 trial_figures_);
+  costs_.record(list, v_.trial, trial_cost_, 0);
+}
+
+StepReport PartSteps::move(double length, Move move) {
+  const std::pair<Scalar, double> scalars[] = {{kLength, length}};
+  work_.run([&] {
+    v_.ops->write(scalars);
+    recorder_.submit(trial_);
+    trial_figures_.read(context_);
+    trial_cost_.read(context_);
+  });
+  moved_length_ = length;
+  const StepReport moved = chunks_.of().mixed ? report_with_cpus(move) : report(move);
+  work_.finish();
+  return moved;
+}
+
+StepReport PartSteps::report(Move move) {
+  const std::vector<double> figures = chunks_.totals(trial_figures_.numbers, kTrialFigures);
+  StepReport report{.step_norm = std::sqrt(figures[1]), .trial_cost = costs_.total(trial_cost_, 0)};
+  if (move == Move::solved) report.model_decrease = figures[0];
+  if (move == Move::solved || (move == Move::given && bounded())) report.slope = figures[2];
+  return report;
+}
+
+StepReport PartSteps::report_with_cpus(Move move) {
+  const std::span<const double> decrease = trial_figures_.column(0),
+                                slope = trial_figures_.column(2);
+  StepReport report;
+  if (move == Move::solved) {
+    report.slope = chunks_.totals(slope, 1)[0];
+    std::vector<double> squares(2 * slope.size());  // of Jδ; and of energies, which have none
+    for (std::size_t c = 0; c < slope.size(); ++c) squares[c] = -2 * (decrease[c] + slope[c]);
+    report.model_decrease = -report.slope - chunks_.totals(squares, 2)[0] / 2;
+  }
+  report.step_norm = std::sqrt(chunks_.totals(trial_figures_.column(1), 1)[0]);
+  report.trial_cost = costs_.total(trial_cost_, 0);
+  if (move == Move::given && bounded()) report.slope = chunks_.totals(slope, 1)[0];
+  return report;
+}
+
+StepReport PartSteps::try_step(const StepRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  work_.run([&] { scale(request); });
+  const int iterations = gradients_.solve(request);
+  if (chunks_.of().mixed) share_step();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  StepReport report = move(1, Move::solved);
+  report.linear_iterations = iterations;
+  report.linear_seconds = elapsed.count();
+  return report;
+}
+
+// A bound can be active at a ghost, which only the part that owns it knows.
+void PartSteps::record_mask(CommandList& list) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  const bool masked = bounded() || !problem_.model().constant.empty();
+  if (masked) {
+    v_.ops->record(list,
+                   kernel::mask{{.result = v_.step, .fixed_scalars = v_.not_free()}, {.count = n}});
+    list.barrier();
+  }
+  ghosts_.record_pack(list, v_.step);
+}
+
+void PartSteps::share_step() {
+  work_.run([&] { recorder_.submit(mask_); });
+  ghosts_.exchange();
+  work_.run([&] { recorder_.submit(unmask_); });
+}
+
+StepReport PartSteps::try_step(std::span<const double> delta) {
+  work_.run([&] { problem_.write(v_.step, delta); });
+  share_step();
+  return move(1, Move::given);
+}
+
+StepReport PartSteps::rescale_step(double length) { return move(length, Move::rescaled); }
+
+void PartSteps::accept() { recorder_.submit(accept_); }
+
+double PartSteps::cost_by(const Recorded& list, ChunkColumns& columns) {
+  work_.run([&] {
+    recorder_.submit(list);
+    columns.read(context_);
+  });
+  const double cost = costs_.total(columns, 0);
+  work_.finish();
+  return cost;
+}
+
+double PartSteps::cost() { return cost_by(cost_list_, point_cost_); }
+
+double PartSteps::trial_cost() { return cost_by(trial_cost_list_, trial_cost_); }
+
+void PartSteps::transfer(ir::StateRecord& record) {
+  record.value("columns scaled", is_scaled_);
+  if (!is_scaled_) return;
+  if (context_.wide()) {
+    transfer_scale<double>(record);
+  } else {
+    transfer_scale<float>(record);
+  }
+  work_.finish();
+}
+
+// In the precision of the point, as engines of CPUs have it.
+template <class T>
+void PartSteps::transfer_scale(ir::StateRecord& record) {
+  std::vector<double> scale(problem_.model().scalars);
+  if (!record.restores()) work_.run([&] { problem_.read(v_.scale, scale); });
+  std::vector<T> numbers(scale.begin(), scale.end());
+  record.by_unknown("column scaling", std::span(numbers));
+  if (!record.restores()) return;
+  scale.assign(numbers.begin(), numbers.end());
+  work_.run([&] { problem_.write(v_.scale, scale); });
 }
 
 }  // namespace topograd::runtime::vulkan

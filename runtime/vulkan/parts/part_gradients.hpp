@@ -3,8 +3,7 @@
 
 #include "../../engine/damped_steps.hpp"
 #include "../terms/term_sums.hpp"
-#include "chunk_sums.hpp"
-#include "part_ghosts.hpp"
+#include "part_exchange.hpp"
 
 #include <vector>
 

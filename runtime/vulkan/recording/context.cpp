@@ -1,12 +1,12 @@
 // Choices of a Vulkan engine on its device, and the kernels that depend on them.
 #include "context.hpp"
 
-#include "../../../codegen/vector/table.hpp"
-#include "../../../ir/error.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <type_traits>
+
+#include "../../../codegen/vector/table.hpp"
+#include "../../../ir/error.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -152,6 +152,21 @@ const LoadedKernel& serving_kernel(Context& context, const CommandList& list, Te
 const Buffer& no_buffer() {
   static const Buffer none;
   return none;
+}
+
+using codegen::Accumulation;
+using codegen::Precision;
+
+AccumulationChoice choose_accumulation(std::optional<Accumulation> wanted, Precision precision,
+                                       const Features& features) {
+  const Accumulation strategy = wanted.value_or(Accumulation::gather_recompute);
+  const codegen::AccumulationRow& row = codegen::row_of(strategy);
+  const codegen::AccumulationNeeds& needs =
+      precision == Precision::f64 ? row.f64_needs : row.f32_needs;
+#define TG_ACCUMULATION_NEED(feature, missing) \
+  if (needs.feature && !features.feature) return {Accumulation::gather_recompute, missing};
+#include "../../../codegen/accumulations.def"
+  return {strategy, ""};
 }
 
 }  // namespace topograd::runtime::vulkan

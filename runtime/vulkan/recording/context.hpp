@@ -1,21 +1,34 @@
 // Context of all parts of a Vulkan engine: launching of kernels, options and choices.
 #pragma once
 
-#include "../../../codegen/kernels/projection.hpp"
-#include "../../../codegen/vector/kernels.hpp"
-#include "../../device/kernels/launch.hpp"
-#include "../../engine/engine.hpp"
-#include "accumulation_choice.hpp"
-
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "../../../codegen/kernel.hpp"
+#include "../../../codegen/kernels/projection.hpp"
+#include "../../../codegen/vector/kernels.hpp"
+#include "../../device/driver/features.hpp"
+#include "../../device/kernels/launch.hpp"
+#include "../../engine/engine.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// A strategy and why it is used. Where the device lacks what the row of a strategy needs
+/// (codegen/accumulations.def), gather_recompute takes its place.
+struct AccumulationChoice {
+  codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
+  std::string why;  ///< "" as asked for, else what was missing
+};
+
+/// The strategy that serves for `wanted` on a device with `features`.
+AccumulationChoice choose_accumulation(std::optional<codegen::Accumulation> wanted,
+                                       codegen::Precision precision, const Features& features);
 
 /// Which kernels of terms serve.
 enum class Code {

@@ -1,7 +1,7 @@
 // Barriers between passes that add to the same array.
 #pragma once
 
-#include "../../device/command.hpp"
+#include "../../device/device.hpp"
 #include "../../plan/plan.hpp"
 
 #include <cstdint>

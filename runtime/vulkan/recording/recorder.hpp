@@ -1,13 +1,6 @@
 // Records the command lists of one engine, makes their kernels ahead, submits and times them.
 #pragma once
 
-#include "../../device/device.hpp"
-#include "../../device/kernels/kernel_cache.hpp"
-#include "../../engine/abilities.hpp"
-#include "context.hpp"
-#include "derived.hpp"
-#include "recorded.hpp"
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,7 +11,66 @@
 #include <string_view>
 #include <vector>
 
+#include "../../device/device.hpp"
+#include "../../device/kernels/kernel_cache.hpp"
+#include "../../engine/engine.hpp"
+#include "context.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// A source of derived values, which are dropped when it changes. Outlives them.
+class Source {
+ public:
+  Source() = default;
+  /// A part of `whole`: changes with it, too.
+  explicit Source(Source& whole) { whole.parts_.push_back(this); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  void changed() {
+    for (Source* part : parts_) part->changed();
+    for (Value* value : values_) value->drop();
+  }
+
+ private:
+  template <class T>
+  friend class Derived;
+  struct Value {
+    virtual void drop() = 0;
+
+   protected:
+    ~Value() = default;
+  };
+
+  std::vector<Source*> parts_;
+  std::vector<Value*> values_;
+};
+
+/// A T() from when `source` has changed until somebody fills it again.
+template <class T>
+class Derived final : private Source::Value {
+ public:
+  explicit Derived(Source& source) : source_(source) { source_.values_.push_back(this); }
+  ~Derived() { std::erase(source_.values_, static_cast<Source::Value*>(this)); }
+  Derived(const Derived&) = delete;
+  Derived& operator=(const Derived&) = delete;
+
+  T& operator*() { return value_; }
+  const T& operator*() const { return value_; }
+  T* operator->() { return &value_; }
+  const T* operator->() const { return &value_; }
+
+ private:
+  void drop() override { value_ = T(); }
+
+  Source& source_;
+  T value_{};
+};
+
+struct Recorded {
+  CommandList list;
+  std::uint64_t kernels = 0;  ///< dispatches of residual kernels
+};
 
 /// Kernels of a kind of evaluation on their way.
 struct Preparation {

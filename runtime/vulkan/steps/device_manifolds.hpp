@@ -3,7 +3,6 @@
 
 #include "../../linear/block_rows.hpp"
 #include "../../model/block_numbers.hpp"
-#include "../../model/manifold_blocks.hpp"
 #include "../../model/model.hpp"
 #include "../recording/vector_ops.hpp"
 

@@ -1,7 +1,7 @@
 // Moves of a point to its trial point, within bounds and on manifolds.
 #pragma once
 
-#include "../terms/part.hpp"
+#include "../terms/device_terms.hpp"
 #include "device_manifolds.hpp"
 
 #include <cstdint>

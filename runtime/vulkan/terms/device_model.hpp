@@ -1,10 +1,9 @@
 // A model in the order of its device, and numbers between that order and the caller's.
 #pragma once
 
-#include "../../model/manifold_blocks.hpp"
 #include "../../model/model.hpp"
 #include "../../order/order.hpp"
-#include "../recording/readback.hpp"
+#include "../recording/vector_ops.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,14 +1,15 @@
 // All terms of a model on its device, and their cost.
 #pragma once
 
-#include "../recording/step_vectors.hpp"
-#include "device_model.hpp"
-#include "device_term.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
+
+#include "../recording/recorder.hpp"
+#include "../recording/step_vectors.hpp"
+#include "device_model.hpp"
+#include "device_term.hpp"
 
 namespace topograd::runtime::vulkan {
 
@@ -65,6 +66,15 @@ class DeviceTerms {
   Buffer uniforms_, cost_partials_;
   Buffer failures_;  // if a term has guards
   bool masked_ = false;
+};
+
+/// Parts inherit it, so that they name it as their own; all of it outlives them.
+struct Part {
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  StepVectors& v_;
+  DeviceTerms& terms_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -1,15 +1,17 @@
 // How the sums of each batch are made: by rule, plan record, memory or measurement.
 #pragma once
 
-#include "../../plan/record/plan_record.hpp"
-#include "part.hpp"
-
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "../../plan/record/plan_record.hpp"
+#include "device_term.hpp"
+#include "device_terms.hpp"
 
 namespace topograd::runtime::vulkan {
 
@@ -53,5 +55,16 @@ class SumChoices : Part {
 
   Derived<Decisions> decisions_{recorder_.structure};
 };
+
+/// Operations of one evaluation of a pass over all slots; a library function counts as several.
+std::uint64_t pass_cost(const TermShape& shape, Pass pass);
+
+/// The work of one evaluation of a pass that is summed by owner.
+struct SumWork {
+  std::uint64_t entries = 0;     ///< summed terms; of stored terms those of one evaluation
+  std::uint64_t operations = 0;  ///< functions count as one
+  std::uint64_t bytes = 0;       ///< bytes of columns, and of stored terms
+};
+SumWork sum_work(const Context& context, DeviceTerm& term, Pass pass, bool stored_terms);
 
 }  // namespace topograd::runtime::vulkan

@@ -1,13 +1,13 @@
 // Results of passes by instance: rows, Jacobians, terms of vjp, failed guards.
 #pragma once
 
-#include "part.hpp"
-
 #include <cstdint>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "device_terms.hpp"
 
 namespace topograd::runtime::vulkan {
 
@@ -49,6 +49,22 @@ class TermRows : Part {
   Derived<std::map<Pass, std::vector<Readback>>> readbacks_{recorder_.kernels};
   Derived<Results> results_{recorder_.structure};
   Derived<std::vector<Buffer>> seeds_{recorder_.structure};  // by term
+};
+
+/// Evaluates at the point of the vectors.
+class TermHessians : Part {
+ public:
+  explicit TermHessians(const Part& part) : Part(part) {}
+
+  /// As SecondDerivatives::hessian().
+  void read(std::size_t term, bool project, std::span<double> values);
+  /// Takes the negative part from `count` blocks of `width` unknowns.
+  void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
+                         const Buffer& blocks);
+
+ private:
+  LoadedKernel projection_;
+  Buffer rotated_, eigenvectors_;
 };
 
 }  // namespace topograd::runtime::vulkan

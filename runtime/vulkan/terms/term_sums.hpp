@@ -1,17 +1,40 @@
 // Sums over all terms of a model: gradients, products, diagonal blocks, and values beside them.
 #pragma once
 
-#include "passes.hpp"
-#include "sum_choices.hpp"
-#include "term_rows.hpp"
-
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "../gather/fused_terms.hpp"
+#include "../gather/gather_set.hpp"
+#include "sum_choices.hpp"
+#include "term_rows.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// A pass with values beside the gradient, while it is recorded.
+struct ValuePass {
+  Pass pass;
+  ValueSinks sinks;
+};
+
+/// Sets in the order in which they run: first those that write every owner of an array.
+struct GatherUse {
+  std::size_t term = 0;
+  GatherSet* set = nullptr;
+  bool covers = false;
+};
+
+/// Sets whose fused products make up that of the problem, and the terms that are fused into each.
+struct FusedProduct {
+  GatherUse use;
+  codegen::Fusion fusion{};
+  std::unique_ptr<FusedTerms> fused_terms;
+};
 
 /// Sums by owner, or by atomics. A choice between two ways is measured when it is first recorded.
 class TermSums : Part {
@@ -79,6 +102,31 @@ class TermSums : Part {
   Derived<std::vector<Buffer>> stored_{recorder_.structure};  // by term, terms of gather_store
   Derived<Buffer> value_sums_{recorder_.kernels};
   std::set<Pass> used_;
+};
+
+/// Rows and sums of all terms, as Engine and SecondDerivatives have them.
+class PointVectors : Part {
+ public:
+  /// All of these outlive it.
+  PointVectors(const Part& part, TermRows& rows, TermSums& sums)
+      : Part(part), rows_(rows), sums_(sums) {}
+
+  void residuals(std::span<double> out);
+  void gradient(std::span<double> out) { sum(Pass::gradient, out); }
+  void jvp(std::span<const double> p, std::span<double> out);
+  void jtjp(std::span<const double> p, std::span<double> out) { product(Pass::jtjp, p, out); }
+  void hvp(std::span<const double> p, std::span<double> out) { product(Pass::hvp, p, out); }
+
+  /// Reads StepVectors::result.
+  Readback& readback() { return *readback_; }
+
+ private:
+  void product(Pass pass, std::span<const double> p, std::span<double> out);
+  void sum(Pass pass, std::span<double> out);
+
+  TermRows& rows_;
+  TermSums& sums_;
+  Derived<Readback> readback_{recorder_.kernels};
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
-#include "../../../runtime/vulkan/linear/host_matrix_factor.hpp"
+#include "../../../runtime/vulkan/linear/device_factor.hpp"
 #include "../../support/validation.hpp"
 #include "factor_matrices.hpp"
 

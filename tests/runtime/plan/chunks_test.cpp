@@ -1,5 +1,5 @@
 // Chunks of unknowns.
-#include "../../../runtime/model/chunks.hpp"
+#include "../../../runtime/model/model.hpp"
 
 #include <gtest/gtest.h>
 

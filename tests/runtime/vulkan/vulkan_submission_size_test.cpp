@@ -1,7 +1,7 @@
 // Amount of a solve in one submission.
 #include <gtest/gtest.h>
 
-#include "../../../runtime/vulkan/damped/submission_size.hpp"
+#include "../../../runtime/vulkan/damped/damped_system.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

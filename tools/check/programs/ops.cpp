@@ -6,7 +6,7 @@
 #include "../../../ir/checking/random_program.hpp"
 #include "../../../ir/graph.hpp"
 #include "../../../ir/passes/passes.hpp"
-#include "../../../runtime/rows/row_answers.hpp"
+#include "../../../runtime/rows/compositions.hpp"
 #include "../../../solver/interrupts.hpp"
 
 #include <algorithm>

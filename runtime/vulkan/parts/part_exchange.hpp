@@ -1,16 +1,43 @@
-// Sums by chunk on the device, and their exchange with the other parts of the model.
+// Exchange of a part with the other parts of the model: sums by chunk, ghosts, and work between.
 #pragma once
 
-#include "../../model/model_part.hpp"
-#include "../terms/term_rows.hpp"
-#include "part_work.hpp"
-
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "../../model/model.hpp"
+#include "../terms/device_terms.hpp"
+#include "../terms/term_rows.hpp"
+
 namespace topograd::runtime::vulkan {
+
+/// Keeps an exception until the end of a collective call. The other parts wait in exchanges, so a
+/// part whose device fails goes on to take part in them: it skips the work that is left, and its
+/// numbers are NaN (ChunkSums).
+class PartWork {
+ public:
+  /// Calls f(), unless work of this call has failed.
+  template <class F>
+  void run(const F& f) {
+    if (failure_) return;
+    try {
+      f();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+  bool failed() const { return failure_ != nullptr; }
+  /// Ends a collective call: throws what was kept.
+  void finish() {
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+ private:
+  std::exception_ptr failure_;
+};
 
 /// Columns of numbers, one for each own chunk. Kernels write them to memory of the host.
 struct ChunkColumns {
@@ -84,6 +111,31 @@ class PartCosts : Part {
   TermRows& rows_;
   const ChunkSums& sums_;
   std::vector<Instances> instances_;  // by term
+};
+
+/// Gives ghosts on the device the numbers of their owners. Only numbers at borders come to the
+/// host: a list packs them, exchange() sends them, and a later list unpacks those that came.
+class PartGhosts : Part {
+ public:
+  ///   link, work  outlive it
+  PartGhosts(const Part& part, PartLink& link, PartWork& work);
+
+  /// To memory of the host. A barrier must precede it.
+  void record_pack(CommandList& list, const Buffer& v);
+  /// Waits for the last submission, whose list has packed. Collective.
+  void exchange();
+  /// Begins and ends with barriers to come.
+  void record_unpack(CommandList& list, const Buffer& v);
+
+ private:
+  void exchange_narrow();
+
+  PartLink& link_;
+  PartWork& work_;
+  std::uint32_t borders_, ghosts_;
+  Buffer border_places_, ghost_places_;  // scalars of the part
+  Buffer packed_, received_;             // in memory of the host
+  std::vector<double> out_, in_;         // copies for numbers in f32
 };
 
 }  // namespace topograd::runtime::vulkan
