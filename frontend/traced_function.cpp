@@ -1,15 +1,16 @@
 // Traces a function of a few numbers.
 #include "traced_function.hpp"
 
-#include "../ir/error.hpp"
-#include "../ir/graph.hpp"
-#include "problem.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "../ir/error.hpp"
+#include "../ir/graph.hpp"
+#include "../ir/text.hpp"
+#include "problem.hpp"
 
 namespace topograd::detail {
 namespace {
@@ -95,6 +96,17 @@ TracedFunction trace_function(const char* call, std::size_t arguments, const Fun
   for (std::uint32_t k = 0; k < batch.data_columns(); ++k)
     traced.numbers.push_back(batch.data(0, k));
   return traced;
+}
+
+std::string not_repeatable(const StandsFor& calls,
+                           const std::optional<std::pair<double, double>>& numbers) {
+  const std::string got = numbers ? "the number " + ir::print_number(numbers->first) +
+                                        " and then " + ir::print_number(numbers->second)
+                                  : std::string("another expression the second time");
+  std::string text = "expected a callable that gives the same each time that it is called for ";
+  text.append(calls.one) += ", got " + got + "; it runs once for ";
+  text.append(calls.all) += ", so that what it counts or draws is the same in all of them: ";
+  return text.append(calls.advice);
 }
 
 }  // namespace topograd::detail

@@ -1,15 +1,32 @@
 // A function of a few numbers, written with Values and traced once.
 #pragma once
 
-#include "../ir/program.hpp"
-#include "repeatable.hpp"
-#include "value/value.hpp"
-
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "../ir/program.hpp"
+#include "value/value.hpp"
+
 namespace topograd::detail {
+
+/// The purpose of a callable, in the words of messages.
+struct StandsFor {
+  std::string_view one;     ///< "an element"
+  std::string_view all;     ///< "all elements"
+  std::string_view advice;  ///< what to write instead of a number that differs between them
+};
+
+/// The message for a callable that gave one expression and then another one, because it counts its
+/// calls or draws random numbers. Says what to write instead.
+///
+///   numbers  the pair that differs; empty if more than numbers differ
+std::string not_repeatable(const StandsFor& calls,
+                           const std::optional<std::pair<double, double>>& numbers);
 
 /// A program whose parameter slot k is argument k, and the numbers of its data leaves.
 struct TracedFunction {

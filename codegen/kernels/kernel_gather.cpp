@@ -2,7 +2,7 @@
 #include "../../ir/error.hpp"
 #include "../glsl/leaves.hpp"
 #include "../glsl/values.hpp"
-#include "../vector/conjugate_source.hpp"
+#include "../vector/source.hpp"
 #include "kernel_forms.hpp"
 
 #include <algorithm>

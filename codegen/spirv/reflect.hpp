@@ -36,4 +36,13 @@ ModuleLayout reflect(std::span<const std::uint32_t> module);
 /// Throws Error{LayoutMismatch} that names the kernel and the first difference, expected and got.
 void check(const ModuleLayout& got, const ExpectedLayout& want, std::string_view kernel_name);
 
+/// True if the module declares CooperativeMatrixNV, which SPIRV-Cross does not know.
+bool has_cooperative_matrices(std::span<const std::uint32_t> module);
+
+/// Like reflect(), for storage buffers with one member, push constants of 32-bit members and a
+/// workgroup size of literals, as in kernels of arrays and tensors. Names are left empty.
+///
+/// Throws Error{InvalidArgument} if `module` is not SPIR-V or has other interfaces.
+ModuleLayout reflect_words(std::span<const std::uint32_t> module);
+
 }  // namespace topograd::codegen

@@ -1,11 +1,13 @@
 // The arrays of a problem's unknowns, their gaps, flags, bounds and manifolds.
 #include "unknowns.hpp"
-#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <utility>
+
+#include "../../ir/error.hpp"
 
 namespace topograd::detail {
 namespace {
@@ -243,6 +245,20 @@ const Manifold* Unknowns::manifold(std::size_t array, std::size_t block) const {
   const std::vector<std::uint32_t>& numbers = manifold_numbers_[array];
   if (block >= numbers.size() || numbers[block] == 0) return nullptr;
   return &manifolds_[numbers[block] - 1];
+}
+
+const double* MemoryRanges::add(const double* values, std::size_t count) {
+  const std::less<> before;  // also orders pointers into different arrays
+  const double* end = values + count;
+  const bool is_last = ends_.empty() || before(std::prev(ends_.end())->first, values);
+  const auto after = is_last ? ends_.end() : ends_.upper_bound(values);
+  if (after != ends_.end() && before(after->first, end)) return after->first;
+  if (after != ends_.begin()) {
+    const auto& [first, last] = *std::prev(after);
+    if (before(values, last)) return first;
+  }
+  ends_.emplace_hint(after, values, end);
+  return nullptr;
 }
 
 }  // namespace topograd::detail

@@ -1,9 +1,6 @@
 // The unknowns of a problem: arrays of blocks in x, what is fixed, bounds and manifolds.
 #pragma once
 
-#include "../problem.hpp"
-#include "memory_ranges.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,7 +10,24 @@
 #include <string_view>
 #include <vector>
 
+#include "../problem.hpp"
+
 namespace topograd::detail {
+
+/// Ranges of parameters, which must not overlap: arrays that share memory would change each other.
+///
+/// Cost: logarithmic in the number of ranges; constant for a range after all others.
+class MemoryRanges {
+ public:
+  /// Adds `count` > 0 numbers that begin at `values` and returns nullptr. If they overlap a range,
+  /// adds nothing and returns the beginning of that range.
+  const double* add(const double* values, std::size_t count);
+  /// Removes the range that begins at `values`.
+  void remove(const double* values) { ends_.erase(values); }
+
+ private:
+  std::map<const double*, const double*> ends_;  ///< end of each range, by its beginning
+};
 
 /// Arrays one after the other in x. A removed array leaves a gap, which is fixed, until it is at
 /// the end or another array takes it. Vectors of flags and bounds are empty until one is set.

@@ -1,12 +1,49 @@
 // Rows of a batch: reading, writing, versions.
 #include "batch.hpp"
 
-#include "resident_columns.hpp"
-
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <utility>
+#include <vector>
+
+#include "resident_data.hpp"
+#include "row_blocks.hpp"
 
 namespace topograd::ir {
+
+/// Locations of data columns on devices, and which of them were copied to the host.
+class ResidentColumns {
+ public:
+  explicit ResidentColumns(std::size_t data_columns)
+      : columns_(data_columns), here_(data_columns, true) {}
+
+  void set(std::uint32_t column, ResidentColumn from);
+  /// Null if the column is on the host alone.
+  const ResidentColumn* find(std::uint32_t column) const {
+    return columns_[column].numbers ? &columns_[column] : nullptr;
+  }
+  void forget(std::uint32_t column);
+  bool empty() const;
+
+  /// How often set() replaced a column that was already device-resident.
+  std::uint64_t changes() const { return changes_; }
+  /// Bytes on the host: lists of places.
+  std::size_t bytes() const;
+
+  /// Copies what is not on the host yet to these blocks. Any thread, also several at a time.
+  void copy_to(const RowBlocks& blocks, std::size_t rows);
+
+ private:
+  std::vector<ResidentColumn> columns_;
+  std::vector<bool> here_;
+  std::uint64_t changes_ = 0;
+  std::atomic<bool> all_here_ = false;
+  std::mutex mutex_;  // serialises copy_to()
+};
+
 namespace {
 
 // `block_of(k)` returns the start of the column in block k.
@@ -144,5 +181,45 @@ void Batch::bring_back() {
 }
 
 std::size_t Batch::bytes() const { return blocks_.bytes() + (resident_ ? resident_->bytes() : 0); }
+
+void ResidentColumns::set(std::uint32_t column, ResidentColumn from) {
+  if (find(column)) ++changes_;
+  columns_[column] = std::move(from);
+  here_[column] = false;
+  all_here_ = false;
+}
+
+void ResidentColumns::forget(std::uint32_t column) {
+  columns_[column] = {};
+  here_[column] = true;
+}
+
+bool ResidentColumns::empty() const {
+  return std::ranges::all_of(columns_,
+                             [](const ResidentColumn& c) { return c.numbers == nullptr; });
+}
+
+std::size_t ResidentColumns::bytes() const {
+  std::size_t held = 0;
+  for (const ResidentColumn& column : columns_)
+    held += column.numbers ? column.places->capacity() * sizeof(std::uint32_t) : 0;
+  return held;
+}
+
+void ResidentColumns::copy_to(const RowBlocks& blocks, std::size_t rows) {
+  if (all_here_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t c = 0; c < columns_.size(); ++c) {
+    if (here_[c]) continue;
+    const ResidentColumn& from = columns_[c];
+    const std::vector<double> numbers = from.numbers->read();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const RowBlocks::Block& block = blocks.of(row);
+      block.data[c * block.stride + row % RowBlocks::kRows] = numbers[(*from.places)[row]];
+    }
+    here_[c] = true;
+  }
+  all_here_.store(true, std::memory_order_release);
+}
 
 }  // namespace topograd::ir

@@ -3,9 +3,7 @@
 #include "output_file.hpp"
 
 #include "../error.hpp"
-#include "available_memory.hpp"
 #include "formatted.hpp"
-#include "instruction_sets.hpp"
 #include "process_end.hpp"
 
 #include <dlfcn.h>

@@ -132,4 +132,16 @@ std::optional<std::vector<std::byte>> read_file(const std::string& path, std::ui
 /// old or the new bytes. Returns false, leaving no file behind, if that fails.
 bool replace_file(const std::string& path, std::span<const std::byte> bytes);
 
+/// Bytes that the system can give now without swapping; 0 if it does not say.
+std::uint64_t available_memory_bytes();
+/// True if the system gives this many bytes of address space at once; `ulimit -v` limits them.
+bool has_address_space(std::uint64_t bytes);
+
+/// AVX2 and FMA, unless TOPOGRAD_INSTRUCTIONS is "baseline".
+bool has_avx2();
+/// AVX-512 (F, VL, DQ), unless TOPOGRAD_INSTRUCTIONS is "baseline" or "avx2".
+///
+/// Both throw Error{InvalidArgument} for another value than these two and "avx512".
+bool has_avx512();
+
 }  // namespace topograd::platform

@@ -3,7 +3,7 @@
 #include "../error.hpp"
 #include "../passes/checked.hpp"
 #include "../passes/passes.hpp"
-#include "canonical_search.hpp"
+#include "canonical_form.hpp"
 
 #include <algorithm>
 #include <tuple>

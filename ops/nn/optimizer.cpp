@@ -4,8 +4,8 @@
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "../tensor/autograd.hpp"
+#include "../tensor/fused_run.hpp"
 #include "../tensor/state.hpp"
-#include "../tensor/traced.hpp"
 #include "../tensor/with_options.hpp"
 
 #include <array>

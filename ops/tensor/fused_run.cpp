@@ -1,12 +1,13 @@
 // Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
 #include "fused_run.hpp"
 
-#include "../../ir/error.hpp"
-#include "../backend/kernel_store.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <utility>
+
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "../backend/kernel_store.hpp"
 
 namespace topograd::ops::detail {
 namespace {
@@ -380,6 +381,24 @@ void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t o
           .needs_float64 = loop.type == Type::f64,
           .nodes = [&loop](std::size_t most) { return nodes_of(loop, most); }},
          loop.device);
+}
+
+ir::Program program_of(std::uint32_t tensors, std::uint32_t numbers,
+                       const std::function<std::vector<Value>(std::span<const Value>)>& f) {
+  const auto traced = topograd::detail::trace_function("program", tensors + numbers, f);
+  ir::Graph graph;
+  std::vector<ir::Id> ids, outputs;
+  for (const ir::Node& node : traced.program.nodes) {
+    if (node.op == ir::Op::Parameter && node.slot() >= tensors) {
+      ids.push_back(graph.leaf(ir::Op::Uniform, node.slot() - tensors));
+    } else if (node.op == ir::Op::Data) {
+      ids.push_back(graph.literal(traced.numbers[node.slot()]));
+    } else {
+      ids.push_back(graph.copy(node, ids));
+    }
+  }
+  for (const ir::Id output : traced.program.outputs) outputs.push_back(ids[output]);
+  return graph.extract(outputs, {.parameters = tensors, .uniforms = numbers});
 }
 
 }  // namespace topograd::ops::detail

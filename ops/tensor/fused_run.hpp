@@ -1,12 +1,16 @@
 // Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
 #pragma once
 
-#include "fused_source.hpp"
-#include "state.hpp"
-
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "../../frontend/traced_function.hpp"
+#include "../../ir/program.hpp"
+#include "fused_source.hpp"
+#include "state.hpp"
 
 namespace topograd::ops::detail {
 
@@ -55,5 +59,10 @@ std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop
                                     std::initializer_list<std::uint64_t> own,
                                     const Strides* output = nullptr);
 std::vector<Argument> arguments_of(OpBackend& backend, const FusedLoop& loop);
+
+/// Traces f of the elements of `tensors` tensors followed by `numbers` numbers, for compose():
+/// tensors are parameter slots, numbers are uniform slots. C++ numbers in f are literals.
+ir::Program program_of(std::uint32_t tensors, std::uint32_t numbers,
+                       const std::function<std::vector<Value>(std::span<const Value>)>& f);
 
 }  // namespace topograd::ops::detail

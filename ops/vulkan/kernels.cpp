@@ -3,7 +3,6 @@
 
 #include "../../codegen/spirv/khr_matrices.hpp"
 #include "../../codegen/spirv/reflect.hpp"
-#include "../../codegen/spirv/reflect_words.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/foreign_call.hpp"

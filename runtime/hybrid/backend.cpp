@@ -1,7 +1,7 @@
 // A backend that is never available, and the errors that are failures of a device.
 #include "backend.hpp"
 
-#include "../../ir/machine/instruction_sets.hpp"
+#include "../../ir/machine/platform.hpp"
 
 namespace topograd::runtime::hybrid {
 namespace {

@@ -6,7 +6,6 @@
 #include <set>
 #include "../../codegen/spirv/khr_matrices.hpp"
 #include "../../codegen/spirv/reflect.hpp"
-#include "../../codegen/spirv/reflect_words.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../codegen/spirv/spirv_words.hpp"
 #include "../../ir/error.hpp"

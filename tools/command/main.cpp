@@ -2,8 +2,6 @@
 #include "arguments/commands.hpp"
 #include "arguments/output.hpp"
 #include "info.hpp"
-#include "model.hpp"
-#include "warm_up.hpp"
 
 #include "../../api/version.hpp"
 #include "../../ir/error.hpp"

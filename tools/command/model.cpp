@@ -1,5 +1,5 @@
 // topograd model export|merge: converts histories of kernels to JSON and merges them.
-#include "model.hpp"
+#include "arguments/commands.hpp"
 
 #include "arguments/output.hpp"
 #include "arguments/telemetry.hpp"

@@ -1,6 +1,6 @@
 // topograd warm-up: compiles the kernels for solves of a catalogue of problems, and for operations
 // on arrays and tensors.
-#include "warm_up.hpp"
+#include "arguments/commands.hpp"
 
 #include "arguments/output.hpp"
 #include "arguments/solver_arguments.hpp"

@@ -3,7 +3,7 @@
 
 #include "../../../frontend/functor.hpp"
 #include "../../../frontend/refused.hpp"
-#include "../../../frontend/state/memory_ranges.hpp"
+#include "../../../frontend/state/unknowns.hpp"
 #include "../../../frontend/value/tape.hpp"
 #include "../../../ir/error.hpp"
 #include "../cost/cost_function.hpp"

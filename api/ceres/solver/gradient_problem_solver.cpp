@@ -5,7 +5,6 @@
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../solver/first_order/lbfgs.hpp"
 #include "callbacks.hpp"
-#include "line_search_options.hpp"
 #include "option_checks.hpp"
 #include "report.hpp"
 

@@ -1,9 +1,10 @@
 // Parts of reports in Ceres' layout.
 #include "report.hpp"
 
-#include "../../../ir/machine/formatted.hpp"
-
 #include <cstdarg>
+
+#include "../../../ir/machine/formatted.hpp"
+#include "solver.hpp"
 
 namespace ceres::internal {
 
@@ -41,3 +42,112 @@ bool IsUsable(TerminationType termination) {
 }
 
 }  // namespace ceres::internal
+
+namespace ceres {
+namespace {
+
+using internal::Format;
+using internal::Seconds;
+
+std::string Pair(const char* label, int original, int reduced) {
+  return Format("%-20s%25d%25d\n", label, original, reduced);
+}
+std::string Pair(const char* label, const std::string& given, const std::string& used) {
+  return Format("%-20s%25s%25s\n", label, given.c_str(), used.c_str());
+}
+std::string Row(const char* label, const std::string& value) {
+  return Format("%-20s%25s\n", label, value.c_str());
+}
+std::string Cost(const char* label, double value) { return Format("%-20s%25e\n", label, value); }
+std::string Sizes(const Solver::Summary& s) {
+  std::string out = "                                     Original                  Reduced\n";
+  out += Pair("Parameter blocks", s.num_parameter_blocks, s.num_parameter_blocks_reduced);
+  out += Pair("Parameters", s.num_parameters, s.num_parameters_reduced);
+  if (s.num_effective_parameters_reduced != s.num_parameters_reduced)
+    out += Pair("Effective parameters", s.num_effective_parameters,
+                s.num_effective_parameters_reduced);
+  out += Pair("Residual blocks", s.num_residual_blocks, s.num_residual_blocks_reduced);
+  return out + Pair("Residuals", s.num_residuals, s.num_residuals_reduced);
+}
+
+std::string Method(const Solver::Summary& s) {
+  const bool trust_region = s.minimizer_type == TRUST_REGION;
+  std::string out = "\n" + Row("Minimizer", MinimizerTypeToString(s.minimizer_type));
+  if (trust_region) {
+    std::string strategy = TrustRegionStrategyTypeToString(s.trust_region_strategy_type);
+    if (s.trust_region_strategy_type == DOGLEG)
+      strategy += s.dogleg_type == TRADITIONAL_DOGLEG ? " (TRADITIONAL)" : " (SUBSPACE)";
+    out += Format("%-21s%24s\n", "Trust region strategy", strategy.c_str());
+  } else {
+    std::string direction = LineSearchDirectionTypeToString(s.line_search_direction_type);
+    if (s.line_search_direction_type == LBFGS)
+      direction += " (" + std::to_string(s.max_lbfgs_rank) + ")";
+    out += Format("%-21s%24s\n", "Line search direction", direction.c_str());
+    out += Row("Line search type", LineSearchTypeToString(s.line_search_type));
+  }
+  out += "\n                                        Given                     Used\n";
+  if (trust_region) {
+    out += Pair("Linear solver", LinearSolverTypeToString(s.linear_solver_type_given),
+                LinearSolverTypeToString(s.linear_solver_type_used));
+    if (s.preconditioner_type_used != IDENTITY)
+      out += Pair("Preconditioner", PreconditionerTypeToString(s.preconditioner_type_given),
+                  PreconditionerTypeToString(s.preconditioner_type_used));
+  }
+  return out + Pair("Threads", s.num_threads_given, s.num_threads_used);
+}
+
+std::string Costs(const Solver::Summary& s) {
+  std::string out = "\nCost:\n" + Cost("Initial", s.initial_cost);
+  if (s.termination_type != FAILURE && s.termination_type != USER_FAILURE)
+    out += Cost("Final", s.final_cost) + Cost("Change", s.initial_cost - s.final_cost);
+  out += "\n" + Format("%-20s%25d\n", "Minimizer iterations",
+                       s.num_successful_steps + s.num_unsuccessful_steps);
+  if (s.minimizer_type == LINE_SEARCH)
+    return out + Format("%-20s%25d\n", "Line search steps", s.num_line_search_steps);
+  return out + Format("%-20s%25d\n", "Successful steps", s.num_successful_steps) +
+         Format("%-20s%25d\n", "Unsuccessful steps", s.num_unsuccessful_steps);
+}
+
+std::string Times(const Solver::Summary& s) {
+  return "\nTime (in seconds):\n" + Seconds("Preprocessor", s.preprocessor_time_in_seconds) + "\n" +
+         Seconds("  Residuals and Jacobians", s.residual_evaluation_time_in_seconds,
+                 s.num_residual_evaluations) +
+         Seconds("  Linear solver", s.linear_solver_time_in_seconds, s.num_linear_solves) +
+         Seconds("Minimizer", s.minimizer_time_in_seconds) + "\n" +
+         Seconds("Postprocessor", s.postprocessor_time_in_seconds) +
+         Seconds("Total", s.total_time_in_seconds);
+}
+
+/// Information without a place in Ceres' report.
+std::string Additions(const Solver::Summary& s) {
+  std::string out;
+  if (!s.topograd.backend.empty()) {
+    out += "\n" + Row("Backend", s.topograd.backend) + "  why: " + s.topograd.why + "\n" +
+           Row("Device", s.topograd.device) +
+           Row("Precision", std::string(topograd::codegen::name(s.topograd.precision))) +
+           Row("Topologies", std::to_string(s.topograd.topologies.size()));
+  }
+  if (!s.host_notes.empty()) out += "\nCost functions on the CPU:\n";
+  for (const std::string& note : s.host_notes) out += "  " + note + "\n";
+  return out + internal::WithoutEffectText(s.options_without_effect);
+}
+
+}  // namespace
+
+std::string Solver::Summary::BriefReport() const {
+  return Format(
+      "Ceres Solver Report: Iterations: %d, Initial cost: %e, Final cost: %e, Termination: %s",
+      num_successful_steps + num_unsuccessful_steps, initial_cost, final_cost,
+      TerminationTypeToString(termination_type));
+}
+
+std::string Solver::Summary::FullReport() const {
+  const std::string head = "\nSolver Summary (" + internal::VersionText() + ")\n\n" + Sizes(*this);
+  const std::string end = Additions(*this) + internal::TerminationText(termination_type, message);
+  if (termination_type == FAILURE && initial_cost < 0) return head + end;
+  return head + Method(*this) + Costs(*this) + Times(*this) + end;
+}
+
+bool Solver::Summary::IsSolutionUsable() const { return internal::IsUsable(termination_type); }
+
+}  // namespace ceres

@@ -1,21 +1,52 @@
 // ceres::Solve: converts the problem, minimises it, and reports in Ceres' form.
 #include "solver.hpp"
 
-#include "../../../ir/error.hpp"
-#include "../../../ir/machine/stopwatch.hpp"
-#include "../../../solver/solve.hpp"
-#include "../problem/lowered_problem.hpp"
-#include "callbacks.hpp"
-#include "gradient_checks.hpp"
-#include "solver_options.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/stopwatch.hpp"
+#include "../../../solver/options.hpp"
+#include "../../../solver/solve.hpp"
+#include "../problem/lowered_problem.hpp"
+#include "../problem/problem_impl.hpp"
+#include "callbacks.hpp"
+#include "gradient_checker.hpp"
+#include "report.hpp"
+#include "solver_options.hpp"
+
+namespace ceres::internal {
+
+/// Checks at the start and at each accepted point, in the user's memory.
+class GradientChecks {
+ public:
+  /// Both arguments must outlive this object.
+  GradientChecks(const Solver::Options& options, const ProblemImpl& problem)
+      : options_(options), problem_(problem) {}
+
+  /// A callback that stops the solve at the first wrong residual block, and otherwise calls `next`,
+  /// which may be empty. Cost of an iteration: Ridders' method on every residual block.
+  topograd::IterationCallback Before(topograd::IterationCallback next);
+
+  /// The first error and its residual block; empty if none was found.
+  const std::string& error() const { return error_; }
+
+ private:
+  std::string Check(const ResidualBlock& residual) const;
+
+  const Solver::Options& options_;
+  const ProblemImpl& problem_;
+  std::string error_;
+};
+
+}  // namespace ceres::internal
 
 namespace ceres {
+
 namespace internal {
 namespace {
 
@@ -215,3 +246,40 @@ void Solve(const Solver::Options& options, Problem* problem, Solver::Summary* su
 }
 
 }  // namespace ceres
+
+namespace ceres::internal {
+
+topograd::IterationCallback GradientChecks::Before(topograd::IterationCallback next) {
+  return [this, next = std::move(next)](const topograd::IterationSummary& iteration) {
+    if (iteration.step_is_successful) {
+      for (const auto& residual : problem_.residuals()) {
+        error_ = Check(*residual);
+        if (!error_.empty()) return topograd::CallbackReturn::SOLVER_ABORT;
+      }
+    }
+    return next ? next(iteration) : topograd::CallbackReturn::SOLVER_CONTINUE;
+  };
+}
+
+std::string GradientChecks::Check(const ResidualBlock& residual) const {
+  std::vector<const Manifold*> manifolds;
+  std::vector<const double*> values;
+  std::string blocks;
+  for (const ParameterBlock* block : residual.parameters) {
+    manifolds.push_back(block->manifold);
+    values.push_back(block->values);
+    blocks += Format("%s%p", blocks.empty() ? "" : ", ", static_cast<const void*>(block->values));
+  }
+  NumericDiffOptions differences;
+  differences.relative_step_size = options_.gradient_check_numeric_derivative_relative_step_size;
+  GradientChecker::ProbeResults results;
+  const GradientChecker checker(residual.cost, &manifolds, differences);
+  if (checker.Probe(values.data(), options_.gradient_check_relative_precision, &results)) return "";
+  return Format(
+             "Gradient Error detected!\nExtra info for this residual: Residual block id %zu; "
+             "depends on parameters [%s]\nWorst relative error was %g.\n",
+             residual.position, blocks.c_str(), results.maximum_relative_error) +
+         results.error_log;
+}
+
+}  // namespace ceres::internal

@@ -1,7 +1,6 @@
 // Solver::Options as topograd::SolverOptions, and the options without effect.
 #include "solver_options.hpp"
 
-#include "line_search_options.hpp"
 #include "option_checks.hpp"
 
 #include <algorithm>

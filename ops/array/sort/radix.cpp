@@ -2,14 +2,15 @@
 // the keys, which each tile has sorted.
 #include "radix.hpp"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../../codegen/glsl/text.hpp"
 #include "../../../ir/error.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../reduce/scan.hpp"
-#include "radix_source.hpp"
-
-#include <algorithm>
-#include <utility>
-#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -139,6 +140,231 @@ void encode_words(OpBackend& backend, const Slice& x, const Slice& keys, bool hi
                   .arguments = arguments,
                   .words = words,
                   .groups = linear_groups(backend, kernel, x.size)});
+}
+
+// Kernels of a radix sort's passes: counts by shares, and tiles that are sorted in shared memory
+// before they are moved, so that neighbours write to neighbouring places.
+
+namespace {
+
+using codegen::substitute;
+using codegen::text;
+
+/// Loops over variables of one invocation are unrolled, because an array with variable indices
+/// would be in memory.
+constexpr const char* kUnroll = "GL_EXT_control_flow_attributes";
+
+constexpr std::string_view kFloatWord = R"(uint word_of(float x) {
+  uint bits = floatBitsToUint(x);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? 0xffffffffu
+         : (bits >> 31) != 0u ? ~bits : bits | 0x80000000u;
+}
+)";
+constexpr std::string_view kFloatElement = R"(float element_of(uint k) {
+  return uintBitsToFloat((k >> 31) != 0u ? k & 0x7fffffffu : ~k);
+}
+)";
+
+std::string word_function(Type from) {
+  if (from == Type::f32) return std::string(kFloatWord);
+  if (from == Type::i32) return "uint word_of(int x) { return uint(x) ^ 0x80000000u; }\n";
+  return "uint word_of(uint x) { return x; }\n";
+}
+std::string element_function(Type to) {
+  if (to == Type::f32) return std::string(kFloatElement);
+  if (to == Type::i32) return "int element_of(uint k) { return int(k ^ 0x80000000u); }\n";
+  return "uint element_of(uint k) { return k; }\n";
+}
+
+constexpr std::string_view kCountBody = R"(  uint lid = gl_LocalInvocationID.x;
+  for (uint d = lid; d < 256u; d += {L}u) counts[d] = 0u;
+  barrier();
+  uint begin = linear_group() * per_group;
+  uint end = min(count, begin + per_group);
+  uint i = begin + lid;
+  for (; i + {ahead}u < end; i += {step}u) {
+    uint words[8];
+    [[unroll]] for (uint k = 0u; k < 8u; ++k) words[k] = word_of(key(i + {L}u * k));
+    [[unroll]] for (uint k = 0u; k < 8u; ++k)
+      atomicAdd(counts[bitfieldExtract(words[k], int(shift), 8)], 1u);
+  }
+  for (; i < end; i += {L}u)
+    atomicAdd(counts[bitfieldExtract(word_of(key(i)), int(shift), 8)], 1u);
+  barrier();
+  for (uint d = lid; d < 256u; d += {L}u) table(d * groups + linear_group()) = counts[d];
+)";
+
+/// Ranks among the tile's keys of equal digit: by ballots within a subgroup, by counters between
+/// subgroups. Elements beyond the share count as the largest word, after all others.
+constexpr std::string_view kRank = R"(    uint words[{P}];
+    [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
+      uint i = tile + own + k * {G}u;
+      words[k] = i < end ? word_of(key(i)) : ~0u;
+    }
+    for (uint k = lid; k < {C}u; k += {L}u) counters[k] = 0u;
+    barrier();
+    uint ranks[{P}];
+    [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
+      uint digit = bitfieldExtract(words[k], int(shift), 8);
+      {ballot} equal = subgroupBallot(true){x};
+      [[unroll]] for (int bit = 0; bit < 8; ++bit) {
+        bool one = bitfieldExtract(digit, bit, 1) != 0u;
+        equal &= subgroupBallot(one){x} ^ (one ? {ballot}(0u) : {ballot}(~0u));
+      }
+      uint leader = subgroupBallotFindLSB({equal});
+      uint same = subgroupBallotBitCount({equal});
+{update}      ranks[k] = had + subgroupBallotExclusiveBitCount({equal});
+    }
+    barrier();
+)";
+constexpr std::string_view kShuffled = R"(      uint had = 0u;
+      if (leader == gl_SubgroupInvocationID) had = atomicAdd(counters[row + digit], same);
+      had = subgroupShuffle(had, leader);
+)";
+constexpr std::string_view kStored = R"(      uint had = counters[row + digit];
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+      if (leader == gl_SubgroupInvocationID) counters[row + digit] = had + same;
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+)";
+
+/// The first place of each digit in the tile, {D} digits per invocation.
+constexpr std::string_view kStarts = R"(    uint inside = 0u;
+    if (lid * {D}u < 256u) {
+      [[unroll]] for (uint e = 0u; e < {D}u; ++e) {
+        uint d = lid * {D}u + e, sum = 0u;
+        [[unroll]] for (uint s = 0u; s < {S}u; ++s) {
+          uint here = counters[s * 256u + d];
+          counters[s * 256u + d] = sum;
+          sum += here;
+        }
+        starts[d] = inside;
+        totals[d] = sum;
+        inside += sum;
+      }
+    }
+    uint before = subgroupExclusiveAdd(inside);
+    if (gl_SubgroupInvocationID == {G}u - 1u) sums[gl_SubgroupID] = before + inside;
+    barrier();
+    if (lid * {D}u < 256u) {
+      for (uint s = 0u; s < gl_SubgroupID; ++s) before += sums[s];
+      [[unroll]] for (uint e = 0u; e < {D}u; ++e) {
+        uint d = lid * {D}u + e;
+        uint start = starts[d] + before;
+        starts[d] = start;
+        offsets[d] = base[d] - start;
+        base[d] += totals[d];
+      }
+    }
+    barrier();
+)";
+
+constexpr std::string_view kMove = R"(    [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
+      uint digit = bitfieldExtract(words[k], int(shift), 8);
+      ranks[k] += starts[digit] + counters[row + digit];
+    }
+    barrier();
+    [[unroll]] for (uint k = 0u; k < {P}u; ++k) sorted[ranks[k]] = words[k];
+    barrier();
+    uint here = min({T}u, end - tile);
+{places}    [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
+      uint j = k * {L}u + lid;
+      if (j < here) {
+        uint word = sorted[j];
+        uint to = offsets[bitfieldExtract(word, int(shift), 8)] + j;
+{key}      }
+    }
+    barrier();
+)";
+constexpr std::string_view kValues = R"(    [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
+      uint i = tile + own + k * {G}u;
+      if (i < end) sorted[ranks[k]] = {value};
+    }
+    barrier();
+    [[unroll]] for (uint k = 0u; k < {P}u; ++k) {
+      uint j = k * {L}u + lid;
+      if (j < here) out_value(places[k]) = sorted[j];
+    }
+    barrier();
+)";
+
+std::string number(std::uint32_t value) { return std::to_string(value); }
+
+/// Statements of the loop over tiles.
+std::string move_tile(const RadixKernel& kernel) {
+  const bool values = kernel.values != RadixValues::none, small = kernel.subgroup <= 32;
+  const std::string places = values ? text("    uint places[", kernel.per, "];\n") : std::string();
+  std::string key = values ? "        places[k] = to;\n" : "";
+  if (kernel.keys_out) key += "        out_key(to) = element_of(word);\n";
+  const std::string_view value = kernel.values == RadixValues::places ? "i" : "value(i)";
+  const std::string all = std::string(kRank) + std::string(kStarts) + std::string(kMove) +
+                          (values ? std::string(kValues) : std::string());
+  return substitute(substitute(all, {{"update", std::string(kernel.shuffle ? kShuffled : kStored)},
+                                     {"places", places},
+                                     {"key", key},
+                                     {"value", std::string(value)}}),
+                    {{"L", number(kernel.local)},
+                     {"P", number(kernel.per)},
+                     {"S", number(kernel.subgroups())},
+                     {"G", number(kernel.subgroup)},
+                     {"C", number(256 * kernel.subgroups())},
+                     {"D", number(std::max(1u, 256 / kernel.local))},
+                     {"T", number(kernel.tile())},
+                     {"ballot", small ? "uint" : "uvec4"},
+                     {"x", small ? ".x" : ""},
+                     {"equal", small ? "uvec4(equal, 0u, 0u, 0u)" : "equal"}});
+}
+
+}  // namespace
+
+std::uint32_t RadixKernel::shared_bytes() const {
+  return 4 * (4 * 256 + std::max(256 * subgroups(), tile()) + subgroups());
+}
+
+ComputeKernel radix_count_kernel(const RadixKernel& kernel) {
+  return make_kernel({.name = "radix_count",
+                      .local_size = {kernel.local, 1, 1},
+                      .arguments = {{"key", std::string(glsl_name(kernel.from)), Access::read},
+                                    {"table", "uint", Access::write}},
+                      .words = {"count", "per_group", "groups", "shift"},
+                      .extensions = {kUnroll},
+                      .functions = "shared uint counts[256];\n" + word_function(kernel.from),
+                      .body = substitute(kCountBody, {{"L", number(kernel.local)},
+                                                      {"ahead", number(7 * kernel.local)},
+                                                      {"step", number(8 * kernel.local)}})});
+}
+
+ComputeKernel radix_move_kernel(const RadixKernel& kernel) {
+  KernelParts parts{.name = kernel.values == RadixValues::none ? "radix_move" : "radix_move_values",
+                    .local_size = {kernel.local, 1, 1},
+                    .arguments = {{"key", std::string(glsl_name(kernel.from)), Access::read},
+                                  {"table", "uint", Access::read}},
+                    .words = {"count", "per_group", "groups", "shift"},
+                    .extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_ballot",
+                                   "GL_KHR_shader_subgroup_arithmetic", kUnroll}};
+  if (kernel.shuffle) parts.extensions.emplace_back("GL_KHR_shader_subgroup_shuffle");
+  if (kernel.values == RadixValues::carried)
+    parts.arguments.push_back({"value", "uint", Access::read});
+  if (kernel.keys_out)
+    parts.arguments.push_back({"out_key", std::string(glsl_name(kernel.to)), Access::write});
+  if (kernel.values != RadixValues::none)
+    parts.arguments.push_back({"out_value", "uint", Access::write});
+  parts.functions =
+      text("shared uint base[256];\nshared uint totals[256];\nshared uint starts[256];\n",
+           "shared uint offsets[256];\nshared uint sums[", kernel.subgroups(),
+           "];\n// Counters until elements are ranked, then the elements in order.\n",
+           "shared uint pool[", std::max(256 * kernel.subgroups(), kernel.tile()),
+           "];\n#define counters pool\n#define sorted pool\n") +
+      word_function(kernel.from) + element_function(kernel.to);
+  parts.body = text(
+      "  uint lid = gl_LocalInvocationID.x;\n  for (uint d = lid; d < 256u; d += ", kernel.local,
+      "u) base[d] = table(d * groups + linear_group());\n  uint begin = linear_group() * "
+      "per_group;\n  uint end = min(count, begin + per_group);\n  uint row = gl_SubgroupID * "
+      "256u;\n  uint own = gl_SubgroupID * ",
+      kernel.subgroup * kernel.per, "u + gl_SubgroupInvocationID;\n  for (uint tile = begin; tile ",
+      "< end; tile += ", kernel.tile(), "u) {\n", move_tile(kernel), "  }\n");
+  return make_kernel(parts);
 }
 
 }  // namespace topograd::ops

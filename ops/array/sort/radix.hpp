@@ -1,10 +1,13 @@
 // Internal: radix sort on devices.
 #pragma once
 
-#include "../../run/slice.hpp"
-
+#include <cstdint>
 #include <optional>
 #include <string>
+
+#include "../../backend/compute_kernel.hpp"
+#include "../../backend/type.hpp"
+#include "../../run/slice.hpp"
 
 namespace topograd::ops {
 
@@ -23,5 +26,38 @@ void radix_sort(OpBackend& backend, const RadixSort& sort);
 
 /// The high or low words of f64 elements, in the integer order of elements with equal other words.
 void encode_words(OpBackend& backend, const Slice& x, const Slice& keys, bool high);
+
+/// The values that a pass moves together with the keys.
+enum class RadixValues : std::uint8_t {
+  none,
+  places,  ///< indices 0, 1, 2, ...: written, not read
+  carried
+};
+
+/// Kernels of one pass over eight bits of keys: elements of 32 bits, read as words whose integer
+/// order is the elements' order (NaN last).
+struct RadixKernel {
+  std::uint32_t local = 256;    ///< invocations per workgroup, a divisor or a multiple of 256
+  std::uint32_t per = 16;       ///< elements per invocation in a tile
+  std::uint32_t subgroup = 32;  ///< invocations per subgroup, a divisor of `local`
+  bool shuffle = false;         ///< true if subgroupShuffle is available
+  Type from = Type::u32;        ///< f32, i32 or u32: type of the keys that are read
+  Type to = Type::u32;          ///< type of the keys that are written
+  bool keys_out = true;
+  RadixValues values = RadixValues::none;
+
+  std::uint32_t subgroups() const { return local / subgroup; }
+  std::uint32_t tile() const { return local * per; }
+  std::uint32_t shared_bytes() const;
+};
+
+/// table[digit * groups + group] = number of keys of the group's share with that digit. Arguments:
+/// key, table; words: count, per_group, groups, shift.
+ComputeKernel radix_count_kernel(const RadixKernel& kernel);
+
+/// Moves each key to its place: `table` (the exclusive scan of the counts) has the first place of
+/// each digit in the share. Stable. Arguments: key, table, [value], [out_key], [out_value]; words
+/// as above.
+ComputeKernel radix_move_kernel(const RadixKernel& kernel);
 
 }  // namespace topograd::ops

@@ -2,8 +2,8 @@
 #include "../operations.hpp"
 
 #include "../../../ir/error.hpp"
+#include "../fused_run.hpp"
 #include "../state.hpp"
-#include "../traced.hpp"
 
 #include <algorithm>
 #include <optional>

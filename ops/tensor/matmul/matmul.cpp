@@ -6,7 +6,6 @@
 #include "../../backend/kernel_store.hpp"
 #include "../state.hpp"
 #include "matmul_source.hpp"
-#include "matmul_units.hpp"
 
 #include <Eigen/Core>
 

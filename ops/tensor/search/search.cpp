@@ -5,10 +5,10 @@
 #include "../../backend/kernel_store.hpp"
 #include "../arrays.hpp"
 #include "../autograd.hpp"
+#include "../fused_run.hpp"
 #include "../fused_source.hpp"
 #include "../operations.hpp"
 #include "../state.hpp"
-#include "../traced.hpp"
 
 #include <algorithm>
 #include <cmath>

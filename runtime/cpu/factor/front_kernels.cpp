@@ -1,7 +1,7 @@
 // Choice of the kernels of a front for this processor.
 #include "front_kernels.hpp"
 
-#include "../../../ir/machine/instruction_sets.hpp"
+#include "../../../ir/machine/platform.hpp"
 
 #include <array>
 #include <cstddef>

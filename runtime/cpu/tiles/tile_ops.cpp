@@ -1,7 +1,7 @@
 // Choice of the table of tile functions for this processor.
 #include "tile_ops.hpp"
 
-#include "../../../ir/machine/instruction_sets.hpp"
+#include "../../../ir/machine/platform.hpp"
 
 #include <array>
 
@@ -12,7 +12,7 @@ constexpr std::size_t kSets = 3;
 template <class T>
 using Tables = std::array<const TileOps<T>*, kSets + 1>;  // null after the last
 
-/// Of one instruction set: the functions that make the tables.
+/// The functions that make the tables of one instruction set.
 template <class T>
 struct TablesOfSet {
   const TileOps<T>& (*native)();

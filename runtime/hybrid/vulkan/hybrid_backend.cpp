@@ -3,8 +3,8 @@
 
 #include "../../../codegen/spirv/reflect.hpp"
 #include "../../../codegen/spirv/shader_compiler.hpp"
-#include "../../../ir/machine/available_memory.hpp"
 #include "../../../ir/machine/foreign_call.hpp"
+#include "../../../ir/machine/platform.hpp"
 #include "../../cache/content_hash.hpp"
 #include "../../device/check/self_check.hpp"
 #include "../../device/device.hpp"

@@ -1,7 +1,6 @@
 // OpenBLAS is looked up among the loaded libraries: no header is needed, another BLAS works too.
 #include "blas_threads.hpp"
 
-#include "../../../ir/machine/available_memory.hpp"
 #include "../../../ir/machine/platform.hpp"
 
 #include <algorithm>

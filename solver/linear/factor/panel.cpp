@@ -1,7 +1,7 @@
 // A few adjacent columns of a matrix, to which products of small blocks are added.
 #include "panel.hpp"
 
-#include "../../../ir/machine/instruction_sets.hpp"
+#include "../../../ir/machine/platform.hpp"
 
 #include <array>
 

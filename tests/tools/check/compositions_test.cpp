@@ -3,7 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/interpreter/rows.hpp"
-#include "../../../tools/check/programs/pairs.hpp"
+#include "../../../tools/check/programs/ops.hpp"
 
 #include <algorithm>
 #include <array>

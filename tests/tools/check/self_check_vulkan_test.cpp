@@ -7,7 +7,7 @@
 #include "../../../runtime/hybrid/executor.hpp"
 #include "../../../solver/session/device_engine.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../../tools/check/programs/pairs.hpp"
+#include "../../../tools/check/programs/ops.hpp"
 
 #include <chrono>
 #include <cmath>

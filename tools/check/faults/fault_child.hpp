@@ -1,15 +1,40 @@
 // Internal: the child processes of the check of failures, and the lines they print.
 #pragma once
 
-#include "../../../runtime/device/driver/faults.hpp"
-#include "fault_work.hpp"
-
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 
+#include "../../../runtime/device/driver/faults.hpp"
+#include "../../../solver/options.hpp"
+
 namespace topograd::check {
+
+struct FaultAnswer {
+  bool right = false;
+  bool on_cpu = false;          ///< true if the CPU computed the answer
+  std::uint64_t fallbacks = 0;  ///< fallbacks counted during the work
+  std::string why;              ///< reason if not right; otherwise the place of the work
+  std::uint64_t steps = 0, steps_on_device = 0, repeated_steps = 0;  ///< of a solve
+};
+
+/// Opens the device, works, and releases the device. Throws what the work throws.
+using FaultWork = FaultAnswer (*)(Backend backend, const std::string& device, Precision precision);
+
+struct NamedWork {
+  const char* name;
+  FaultWork run;
+  /// Only allocations of device memory fail, from each one on.
+  bool only_memory = false;
+};
+
+/// A task, in floats for any precision, and a solve of a few steps; then solves by each linear
+/// solver and method, of which the device's memory fails.
+std::span<const NamedWork> fault_works();
+/// A solve of more than 50 steps.
+FaultAnswer long_solve(Backend backend, const std::string& device, Precision precision);
 
 using Tell = std::function<void(const std::string&)>;
 

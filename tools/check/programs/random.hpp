@@ -2,12 +2,17 @@
 // programs, and forward with reverse mode.
 #pragma once
 
-#include "../../../api/check_backends.hpp"
-
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "../../../api/check_backends.hpp"
+#include "../../../ir/checking/random_program.hpp"
+#include "../../../ir/evaluate.hpp"
 
 namespace topograd::check {
 
@@ -63,5 +68,43 @@ inline constexpr std::uint64_t kDeviceStride = 200;
 
 /// The program of a seed, with 20 to 200 nodes.
 ir::Program numbered_program(std::uint64_t seed);
+
+/// Rows of one op in one precision, with their programs.
+struct OpRows {
+  runtime::Columns operands = runtime::Columns(3);
+  std::vector<std::uint64_t> seeds;
+};
+
+/// For each op, the operands of all nodes of the added programs.
+using NodeTable = std::vector<OpRows>;
+
+/// Adds the nodes of `program` (no composite ops) with the evaluator's values at `point`.
+template <class T>
+void add_nodes(const ir::Program& program, const ir::Inputs<T>& point, std::uint64_t seed,
+               NodeTable& table);
+
+/// Runs each op's rows on `place` and reports nodes that exceed their bounds.
+template <class T>
+void compare_nodes(const NodeTable& table, const Place& place, RandomReport& report);
+
+/// Stores a failure, up to a number that a person can read.
+void keep(RandomReport& report, Failure failure);
+
+/// Result for one program on one backend; `kind` is empty if nothing is wrong.
+struct Finding {
+  std::string kind, message;
+  bool decided = true;
+  bool finite = false;  ///< true if a finite output was compared
+};
+
+/// Runs a program and its derivatives; returns one number per program output.
+using Run = std::function<std::vector<double>(const ir::Program&, const ir::Point&)>;
+
+/// Compares the results of `run` for the program unoptimised, optimised, and differentiated in both
+/// modes (by the finite output with the most nodes), each within its running error bound.
+///
+///   point  numbers of T; tangents and seeds are set here
+template <class T>
+Finding end_to_end(const ir::Program& program, const ir::Point& point, const Run& run);
 
 }  // namespace topograd::check

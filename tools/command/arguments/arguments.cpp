@@ -1,13 +1,7 @@
 // The command line with CLI11, whose headers take seconds to compile: no other file includes them.
 #include "arguments.hpp"
 
-#include "output.hpp"
-
-#include "../../../ir/error.hpp"
-#include "../../../ir/machine/output_file.hpp"
-
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -15,12 +9,18 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/output_file.hpp"
+#include "command_text.hpp"
+#include "output.hpp"
 
 namespace topograd::command {
 
@@ -374,6 +374,46 @@ bool CommandLine::run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::InvalidArgument, error.what());
   }
+}
+
+namespace {
+
+/// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Source: the restricted edit distance of Damerau (1964), by dynamic programming over three rows.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), 0u);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string closest(const std::string& word, std::span<const std::string> candidates) {
+  std::string best;
+  std::size_t least = word.size() / 3 + 1;  // with more differences it is another word
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < least || (distance == least && best.empty() && distance < candidate.size())) {
+      best = candidate;
+      least = distance;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(const std::string& word, std::span<const std::string> candidates) {
+  const std::string name = closest(word, candidates);
+  return name.empty() ? "" : "; did you mean \"" + name + "\"?";
 }
 
 }  // namespace topograd::command

@@ -1,10 +1,10 @@
 // The subcommands: each function adds one to the command line.
 #pragma once
 
-#include "arguments.hpp"
-
 #include <functional>
 #include <string>
+
+#include "arguments.hpp"
 
 namespace topograd::command {
 
@@ -41,5 +41,10 @@ struct BoundBroken {};
 struct Interrupted {
   int signal = 0;
 };
+
+void add_model(Command app);
+
+/// Adds itself to the command line.
+void add_warm_up(Command app);
 
 }  // namespace topograd::command

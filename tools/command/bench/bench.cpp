@@ -3,7 +3,6 @@
 #include "../arguments/output.hpp"
 #include "../arguments/telemetry.hpp"
 #include "bench_report.hpp"
-#include "bench_topologies.hpp"
 #include "bench_trace.hpp"
 #include "ops/bench_ops.hpp"
 

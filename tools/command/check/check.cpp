@@ -10,7 +10,6 @@
 #include "../../check/faults/corruption.hpp"
 #include "../../check/programs/gradients.hpp"
 #include "../../check/programs/ops.hpp"
-#include "../../check/programs/pairs.hpp"
 #include "../../check/programs/random.hpp"
 #include "../../check/routing/routing.hpp"
 

@@ -1,15 +1,70 @@
 // Solves the command's sets of problems: nist and mgh.
 #pragma once
 
-#include "../arguments/solver_arguments.hpp"
-#include "../input/named_problem.hpp"
-#include "set_report.hpp"
-
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "../../../solver/summary.hpp"
+#include "../arguments/solver_arguments.hpp"
+#include "../input/named_problem.hpp"
+#include "../peers/peer.hpp"
+#include "answer.hpp"
+
 namespace topograd::command {
+
+/// Result of another solver from the same start.
+struct PeerRun {
+  PeerReport report;
+  bool solved = false;
+  double digits = 0;
+};
+
+/// Result of one solve of a set.
+struct Run {
+  std::string name;  ///< of the problem
+  int start = 1;     ///< number of the start, or factor of the standard start
+  bool solved = false;
+  double digits = 0;  ///< that agree with the certified parameters or the minimum
+  double build_seconds = 0;
+  std::vector<PeerRun> peers;
+};
+
+/// Collects runs with the same options.
+class SetReport {
+ public:
+  /// Adds the run and prints its line unless `quiet`.
+  ///
+  ///   parameters  at the end
+  void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
+  /// Adds the answer of a run to its row.
+  void describe_run(std::size_t run, const Answer& answer) { describe(answer, runs_[run]); }
+
+  /// "2 of 54 runs ended without convergence, the first is BoxBOD from start 1: NO_CONVERGENCE";
+  /// empty if all converged.
+  std::string unconverged() const;
+  /// "35 of 36 runs solved; short: BoxBOD from start 1", and the number that each peer solved.
+  std::string verdict() const;
+  /// The keys of one solve's report as sums over the runs, without history (termination: the first
+  /// that is not CONVERGENCE; costs: of runs that have one); solved; runs_without_cost, whose start
+  /// cannot be evaluated; and runs [{name, start, solved, cost, digits, iterations, termination,
+  /// message, linear_iterations, solve_s, parameters, peers, and the additions of describe_run()}];
+  /// a peer's run has name, version, linear_solver, solved, cost, digits, iterations, termination
+  /// and solve_s.
+  nlohmann::ordered_json json() const;
+
+ private:
+  Summary total_;
+  int count_ = 0, solved_ = 0, without_cost_ = 0;
+  std::string short_;    // runs that were not solved
+  int unconverged_ = 0;  // number of runs without convergence, and the first:
+  std::string first_unconverged_;
+  std::map<std::string, int> peers_;  // runs solved by peers
+  nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();
+};
 
 /// True for names of problem sets.
 inline bool is_set(const std::string& name) { return name == "nist" || name == "mgh"; }
