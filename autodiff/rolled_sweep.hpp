@@ -58,10 +58,10 @@ class RolledSweep {
   std::size_t rows() const { return rows_.size(); }
   std::size_t operations() const { return operations_; }
   const Facts& facts() const { return facts_; }
-  /// Of each loop alone, in the order of the program.
+  /// Facts of each loop alone, in the order of the program.
   std::span<const Facts> loops() const { return all_loops_; }
   std::size_t bytes() const;
-  /// Of a Workspace with derivatives by so many parameters.
+  /// Bytes of a Workspace that has derivatives by `parameters` parameters.
   std::size_t workspace_bytes(std::size_t parameters) const;
 
   /// As those of NodeSweep. linearize() goes forward, sixteen columns at a time.

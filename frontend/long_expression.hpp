@@ -84,7 +84,7 @@ Vec2 shared(const Vec2& v);
 Vec3 shared(const Vec3& v);
 Vec4 shared(const Vec4& v);
 
-/// What was decided of marked values; of groups of one structure together.
+/// Whether marked values are stored or inlined. Groups of one structure are counted together.
 struct SharedValues {
   std::string label;       ///< of the first block that reads them
   std::size_t values = 0;  ///< marked ones

@@ -41,7 +41,7 @@ class ProblemUse {
                                  std::span<const double> p, bool with_losses,
                                  std::span<double> out);
 
-  /// What was decided of the values that shared() marked.
+  /// For the values that shared() marked: which are stored and which are inlined.
   static std::vector<SharedValues> shared_values(const Problem& problem);
 
   /// Adds a residual block for each `width` rows. Rows that are the ends of one long computation

@@ -36,7 +36,7 @@ class SharedRows {
   ///
   ///   kernels  true: all are inlined
   void settle(ProblemState& state, bool kernels);
-  /// What was decided, groups of one structure together, in the order of adding.
+  /// The decisions in the order in which blocks were added; groups of one structure are one entry.
   std::span<const SharedValues> described() const { return described_; }
 
  private:
