@@ -407,7 +407,7 @@ Prepared prepare(const ir::Program& program, bool with_guards) {
   Prepared out;
   const bool composite = std::ranges::any_of(
       program.nodes, [](const Node& node) { return ir::info(node.op).composite; });
-  out.program = ir::schedule(composite ? ir::expand(program) : program);
+  out.program = ir::schedule(ir::finish(composite ? ir::expand(program) : program));
   find_uses(out, with_guards);
   return out;
 }

@@ -23,6 +23,11 @@ Program simplify(const Program& program);
 /// Removes nodes that no output or guard needs.
 Program remove_dead(const Program& program);
 
+/// Removes products that a comparison has decided: in select(d == 0, zmul(d, x), y) the first
+/// choice is 0. Keeps the bits of each output, but not of its derivatives, which need these
+/// products: for programs of which none are taken.
+Program finish(const Program& program);
+
 /// Orders nodes so that few values are live at a time (Sethi-Ullman numbers on the DAG). Outputs
 /// keep their order and nodes their operands. The number of live values does not grow.
 Program schedule(const Program& program);

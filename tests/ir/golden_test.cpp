@@ -19,6 +19,7 @@ struct PassCases {
 constexpr PassCases kPasses[] = {
     {"parse", [](const Program& p) { return p; }},
     {"expand", ir::expand},
+    {"finish", ir::finish},
     {"fold", ir::fold},
     {"simplify_arithmetic", ir::simplify},
     {"simplify_logic", ir::simplify},

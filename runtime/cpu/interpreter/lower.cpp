@@ -170,7 +170,7 @@ class Lowering {
 TileProgram lower(const ir::Program& program) {
   ir::Program values = program;
   values.guards.clear();  // conditions of branches are no results
-  return Lowering(ir::schedule(ir::remove_dead(ir::expand(values)))).run();
+  return Lowering(ir::schedule(ir::finish(ir::expand(values)))).run();
 }
 
 }  // namespace topograd::runtime::cpu
