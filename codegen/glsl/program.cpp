@@ -76,6 +76,8 @@ class Writer {
  private:
   void write_node(Id id) {
     const Node& node = prepared_.program.nodes[id];
+    for (std::size_t k = 0; k < node.operands().size() && roll_ != nullptr; ++k)
+      read_once(node.args[k], reads_condition(node.op, k));
     if (node.op == Op::Literal) {
       numbers_[id] = literal(node.literal(), precision_);
       conditions_[id] = node.literal() != 0 ? "true" : "false";
@@ -99,6 +101,19 @@ class Writer {
     numbers_[id] = text(prefix_, "t", next_++);
     shader_.body().line("precise ", scalar_type(precision_), " ", numbers_[id], " = ", expression,
                         ";");
+  }
+
+  /// Names an element of an array that loops have written: compilers would load it at each use.
+  void read_once(Id id, bool condition) {
+    std::string& value = condition ? conditions_[id] : numbers_[id];
+    if (value.starts_with(condition ? "flags[" : "lanes[")) value = name_read(value, condition);
+  }
+
+  std::string name_read(const std::string& element, bool condition) {
+    const std::string name = text(prefix_, "v", next_++);
+    shader_.body().line(condition ? "bool" : scalar_type(precision_), " ", name, " = ", element,
+                        ";");
+    return name;
   }
 
   // Any number but zero is true, NaN too.
@@ -208,6 +223,7 @@ class Writer {
     local_numbers_.clear();
     local_conditions_.clear();
     local_places_.clear();
+    local_reads_.clear();
     for (const std::uint32_t g : groups) {
       const LaneGroup& group = roll_->groups[g];
       for (std::uint32_t l = 0; l < lanes && group.stored; ++l) {
@@ -234,6 +250,10 @@ class Writer {
       const std::string place = place_of(source, from.lanes);
       lane_operands_[k] =
           condition ? stored_condition(source, place) : stored_number(source, place);
+      if (!lane_operands_[k].starts_with(condition ? "flags[" : "lanes[")) continue;
+      std::string& read = local_reads_[lane_operands_[k]];
+      if (read.empty()) read = name_read(lane_operands_[k], condition);
+      lane_operands_[k] = read;
     }
     const std::string value = expression(group.first);
     lane_operands_ = {};
@@ -339,8 +359,9 @@ class Writer {
   // In a loop over lanes: by operand of the present group, and by group of the loop.
   std::array<std::string, 3> lane_operands_;
   std::map<std::uint32_t, std::string> local_numbers_, local_conditions_;
-  std::set<std::uint32_t> local_places_;  // tables that the loop has read
-  std::vector<std::uint32_t> places_;     // of tables, one after another
+  std::set<std::uint32_t> local_places_;            // tables that the loop has read
+  std::map<std::string, std::string> local_reads_;  // elements that it has read
+  std::vector<std::uint32_t> places_;               // of tables, one after another
   std::map<std::vector<std::uint32_t>, std::uint32_t> tables_;
 };
 

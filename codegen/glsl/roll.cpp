@@ -15,7 +15,7 @@ using ir::Node;
 using ir::Op;
 
 /// Lanes of a loop, at least.
-constexpr std::size_t kLeastLanes = 3;
+constexpr std::size_t kLeastLanes = 2;
 /// Statements that a loop's head costs.
 constexpr std::size_t kHead = 4;
 /// Part of the statements that loops must leave at most.

@@ -12,9 +12,21 @@ namespace {
 constexpr std::uint64_t kFunctionCost = 20;  // operations of a library function
 constexpr double kBytesOfOperation = 0.1;    // H200: 60 TFLOP/s in f32 and 30 in f64, 4.2 TB/s
 constexpr std::uint64_t kStoreLimit = 1000;  // operations
-constexpr double kAdvantage = 2;             // the accuracy of the estimates
-constexpr double kClose = 4;                 // closer estimates may be measured
+// Operations of a kernel with the program of each role: their compile time and size are bounded
+// (docs/running.md).
+constexpr std::uint64_t kRepeatedLimit = 2000;
+constexpr double kAdvantage = 2;                    // the accuracy of the estimates
+constexpr double kClose = 4;                        // closer estimates may be measured
 constexpr std::uint64_t kLeastMeasured = 1u << 14;  // instances; else launches are timed
+
+/// Most roles that one kernel serves: those of the groups in one array.
+std::uint64_t most_roles(const TermShape& shape) {
+  std::uint64_t most = 1;
+  for (const SlotGroup& group : shape.groups)
+    most = std::max<std::uint64_t>(
+        most, std::ranges::count(shape.groups, group.array, &SlotGroup::array));
+  return most;
+}
 
 }  // namespace
 
@@ -34,21 +46,25 @@ AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
       kBytesOfOperation * static_cast<double>(estimate.operations) + columns + number * slots;
   const auto roles = static_cast<double>(std::max<std::size_t>(shape.groups.size(), 1));
   estimate.recompute = roles * once;
+  estimate.repeated = estimate.operations * most_roles(shape);
   // Terms are written, and read with the position of their instance.
   estimate.store = once + 2 * number * slots + 4 * roles;
   return estimate;
 }
 
+bool is_long(const AccumulationEstimate& estimate) {
+  return estimate.operations > kStoreLimit || estimate.repeated > kRepeatedLimit;
+}
+
 codegen::Accumulation choose_accumulation(const AccumulationEstimate& estimate) {
-  const bool store =
-      estimate.operations > kStoreLimit || estimate.recompute > kAdvantage * estimate.store;
+  const bool store = is_long(estimate) || estimate.recompute > kAdvantage * estimate.store;
   return store ? codegen::Accumulation::gather_store : codegen::Accumulation::gather_recompute;
 }
 
 bool large_enough_to_measure(std::uint64_t instances) { return instances >= kLeastMeasured; }
 
 bool worth_measuring(const AccumulationEstimate& estimate, std::uint64_t instances) {
-  return large_enough_to_measure(instances) && estimate.operations <= kStoreLimit &&
+  return large_enough_to_measure(instances) && !is_long(estimate) &&
          estimate.recompute > estimate.store && estimate.recompute < kClose * estimate.store;
 }
 

@@ -15,11 +15,15 @@ namespace topograd::runtime {
 struct AccumulationEstimate {
   double recompute = 0, store = 0;
   std::uint64_t operations = 0;  ///< of all slots' terms, inside functions too
+  std::uint64_t repeated = 0;    ///< of the longest kernel that evaluates terms in each role
 };
 
 /// Estimates a pass over a batch of this shape.
 AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
                                            codegen::Precision precision);
+
+/// True if a kernel that evaluates the terms in each role would take drivers' compilers too long.
+bool is_long(const AccumulationEstimate& estimate);
 
 /// Chooses gather_recompute or gather_store by the rule alone.
 ///

@@ -84,14 +84,18 @@ TEST(AccumulationRule, LongProgramsAndManyRolesStoreTheirTerms) {
     std::uint64_t operations;
     Accumulation chosen;
     bool measured;  // for a large batch
+    std::uint64_t repeated = 0;
   } rows[] = {{40, 90, 30, Accumulation::gather_recompute, false},
               {100, 90, 30, Accumulation::gather_recompute, true},
               {200, 90, 300, Accumulation::gather_store, true},
               {400, 90, 300, Accumulation::gather_store, false},
-              {100, 90, 1001, Accumulation::gather_store, false}};
+              {100, 90, 1001, Accumulation::gather_store, false},
+              {100, 90, 700, Accumulation::gather_recompute, true, 2000},
+              {100, 90, 700, Accumulation::gather_store, false, 2100}};
   for (const auto& row : rows) {
     SCOPED_TRACE(std::to_string(row.recompute) + ", " + std::to_string(row.operations));
-    const runtime::AccumulationEstimate estimate{row.recompute, row.store, row.operations};
+    const runtime::AccumulationEstimate estimate{row.recompute, row.store, row.operations,
+                                                 row.repeated};
     EXPECT_EQ(choose_accumulation(estimate), row.chosen);
     EXPECT_EQ(worth_measuring(estimate, 1u << 20), row.measured);
     EXPECT_FALSE(worth_measuring(estimate, 1000));
