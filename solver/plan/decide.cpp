@@ -271,7 +271,7 @@ class LinearRules {
     const bool is_small = system_.unknowns <= kLargestFactorised;
     if (is_small && (system_.unknowns <= kLargestReadBack ||
                      factor_seconds(work, dense_factor(system_.unknowns), system_.threads) <=
-                         kFewestIterations * kClear * iteration)) {
+                         std::max(kTrifle, kFewestIterations * kClear * iteration))) {
       if (!system_.factor) return ask(Fact::factor);  // the solver needs its plan anyway
       expected.cholesky = factor_seconds(work, *system_.factor, system_.threads);
       return factor(LinearReason::few_unknowns);

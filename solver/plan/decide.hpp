@@ -26,7 +26,10 @@ inline constexpr double kFewestIterations = 5;
 /// Iterations are chosen where a factor is predicted to take longer by this factor: their number is
 /// known less well than a factor's operations.
 inline constexpr double kClear = 1.3;
-/// Operations of a part of a factor that are not worth a thought.
+/// Seconds that a step takes beside its linear solve, whatever its size. Loose solutions, which may
+/// lead to many more steps, cannot save more than that.
+inline constexpr double kTrifle = 3e-5;
+/// Operations of a part of a factor up to which iterations are not considered.
 inline constexpr double kCheapPart = 1e8;
 /// Newton's method takes products where Hessians take so many times longer: only Hessians without
 /// negative eigenvalues lead down from everywhere.
