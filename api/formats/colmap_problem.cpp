@@ -634,6 +634,8 @@ void append(Summary& total, Summary part) {
 Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
   Adjustment out{.summary = solve(problem.problem(), options)};
   std::vector<double> before(problem.problem().parameter_count());
+  // Of the first end: after it, an exact model has nothing left but rounding.
+  const double least_gain = options.function_tolerance * out.summary.final_cost;
   while (out.summary.termination == Termination::CONVERGENCE) {
     SolverOptions rest = options;
     if (!out.summary.components.separate)  // else they are each component's
@@ -645,7 +647,7 @@ Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
     const std::size_t moved = problem.retriangulate();
     if (moved == 0) break;
     Summary more = solve(problem.problem(), rest);
-    if (!(cost - more.final_cost > options.function_tolerance * cost)) {
+    if (!(cost - more.final_cost > least_gain)) {
       problem.problem().write_x(before);
       break;
     }
