@@ -582,6 +582,31 @@ class AgainstScipy(unittest.TestCase):
         few = topograd.least_squares(lambda p: p[0] * np.exp(p[1] * t) - y, steep, max_nfev=5)
         self.assertEqual((few.status, few.success), (0, False))
 
+    def test_scipys_success_is_none_where_the_cost_still_falls(self):
+        """Rigid registration by a quaternion, 5,000 km from the origin: the valley is so narrow that
+        SciPy stops there with success, 1e7 times above the least cost, which Kabsch's formula has."""
+        random = np.random.default_rng(0)
+        near = random.uniform(-200, 200, (30, 3))
+        turn = Rotation.from_rotvec(random.uniform(-0.4, 0.4, 3)).as_matrix()
+        source = near + np.array([4.2e5, 5.1e6, 400])
+        target = near @ turn.T + np.array([4.2e5, 5.1e6, 400]) + 0.01 * random.normal(size=near.shape)
+        left, s, right = np.linalg.svd((near - near.mean(0)).T @ (target - target.mean(0)))
+        best = 0.5 * np.sum(((near - near.mean(0)) @ (left @ right) - (target - target.mean(0))) ** 2)
+
+        def fun(x):
+            w, a, b, c = x[:4] / np.linalg.norm(x[:4])
+            turned = np.array([[w * w + a * a - b * b - c * c, 2 * (a * b - w * c), 2 * (a * c + w * b)],
+                               [2 * (a * b + w * c), w * w - a * a + b * b - c * c, 2 * (b * c - w * a)],
+                               [2 * (a * c - w * b), 2 * (b * c + w * a), w * w - a * a - b * b + c * c]])
+            return (source @ turned.T + x[4:] - target).ravel()
+
+        start = np.array([1.0, 0, 0, 0, 0, 0, 0])
+        scipys = scipy.optimize.least_squares(fun, start)
+        self.assertTrue(scipys.success and scipys.cost > 1e4 * best)
+        for options in ({}, {"max_iterations": 100}, {"method": "dogleg"}):
+            found = topograd.least_squares(fun, start, options=options)
+            self.assertTrue(not found.success or found.cost < 1.01 * best, (options, found.cost, best))
+
     def test_arguments_reach_the_function(self):
         got = topograd.least_squares(lambda x, a, b=0: np.array([x[0] - a, x[1] - b]), [0, 0],
                                      args=(3,), kwargs={"b": 4}, options={"fallback": False})

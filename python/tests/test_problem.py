@@ -490,7 +490,7 @@ class Problems(unittest.TestCase):
             with self.subTest(components):
                 p, values = slow_problem(count)
                 start = p.cost()
-                timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+                timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
                 timer.start()
                 summary = p.solve(backend="cpu", components=components, max_iterations=10_000_000,
                                   function_tolerance=1e-300, parameter_tolerance=1e-300,

@@ -860,16 +860,21 @@ def least_squares(
                        keywords, workers)
     if found is None:
         return scipys
-    if not scipys.cost < found["cost"]:
-        return found if found["status"] == 0 else scipys
+    if found["status"] == 0 and not scipys.cost < found["cost"]:
+        return found
     # From there the solve may converge, and says more than SciPy's gtol where all numbers are small.
     a.x0 = scipys.x
     try:
         again = _minimum(a, trace, rows, evaluate(a.x0.copy()), evaluate, given)
     except (_core.Error, ArithmeticError, ValueError):
         return scipys
-    better = again is not None and again["status"] > 0 and again["cost"] <= scipys.cost
-    return again if better else scipys
+    if again is None or not again["cost"] <= scipys.cost:
+        return scipys
+    if again["status"] > 0:
+        return again
+    # A solve that goes on from there without an end says that SciPy's success is none.
+    contradicts = scipys.cost - again["cost"] > a.ftol * scipys.cost
+    return min(found, again, key=lambda end: end["cost"]) if contradicts else scipys
 
 
 def _with_other_grids(a: _Arguments, found: Result | None, fun: Callable, args: tuple, kwargs: dict,
