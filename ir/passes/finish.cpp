@@ -2,6 +2,8 @@
 #include "passes.hpp"
 #include "rewrite.hpp"
 
+#include <algorithm>
+
 namespace topograd::ir {
 namespace {
 
@@ -30,8 +32,19 @@ Id finished(Graph& graph, const Node& node) {
   return graph.intern(out);
 }
 
+/// Most programs have nothing to leave out, and are not made anew.
+bool chooses_products(const Program& program) {
+  return std::ranges::any_of(program.nodes, [&](const Node& node) {
+    return node.op == Op::Select && (program.nodes[node.args[1]].op == Op::Zmul ||
+                                     program.nodes[node.args[2]].op == Op::Zmul);
+  });
+}
+
 }  // namespace
 
-Program finish(const Program& program) { return rewrite(program, "finish", finished); }
+Program finish(const Program& program) {
+  if (!chooses_products(program)) return program;
+  return rewrite(program, "finish", finished);
+}
 
 }  // namespace topograd::ir
