@@ -84,7 +84,8 @@ Vec2 shared(const Vec2& v);
 Vec3 shared(const Vec3& v);
 Vec4 shared(const Vec4& v);
 
-/// Whether marked values are stored or inlined. Groups of one structure are counted together.
+/// The choice for marked values: they are stored or inlined. Groups of one structure are counted
+/// together.
 struct SharedValues {
   std::string label;       ///< of the first block that reads them
   std::size_t values = 0;  ///< marked ones

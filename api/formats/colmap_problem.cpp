@@ -530,7 +530,8 @@ ColmapModel ColmapProblem::model() const {
   return out;
 }
 
-/// With the present numbers, without points, too.
+/// Returns the model with the present numbers of cameras, sensors, frames and images, without
+/// points.
 ColmapModel ColmapProblem::without_observations() const {
   ColmapModel out;
   out.cameras = model_.cameras;
@@ -555,7 +556,7 @@ ColmapModel ColmapProblem::without_observations() const {
   return out;
 }
 
-/// All of its coordinates.
+/// True if none of the point's coordinates is fixed.
 bool ColmapProblem::is_free(std::size_t point) const {
   const std::span<const std::uint8_t> fixed = problem_.constant_mask();
   return fixed.empty() ||
@@ -634,7 +635,7 @@ void append(Summary& total, Summary part) {
 Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
   Adjustment out{.summary = solve(problem.problem(), options)};
   std::vector<double> before(problem.problem().parameter_count());
-  // Of the first end: after it, an exact model has nothing left but rounding.
+  // The cost at the first end counts: later ones of an exact model are rounding.
   const double least_gain = options.function_tolerance * out.summary.final_cost;
   while (out.summary.termination == Termination::CONVERGENCE) {
     SolverOptions rest = options;

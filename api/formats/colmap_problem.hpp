@@ -28,7 +28,7 @@ enum class ColmapGauge : std::uint8_t { automatic, none, camera, two_cameras, th
 TG_ENUM_NAMES(ColmapGauge)
 ColmapGauge parse_colmap_gauge(std::string_view text);
 
-/// What adjust() does with points that have a lower minimum of their own.
+/// Says what adjust() does with points that have a lower minimum of their own.
 ///
 ///   off       nothing
 ///   front     moves them there, but none behind a camera that it is in front of

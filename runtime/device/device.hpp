@@ -221,7 +221,7 @@ class CommandList {
   /// it moves; no effect on lists that take no times.
   void name_next(std::string_view name, std::string_view topology, std::uint64_t bytes);
 
-  /// Where kernels of a list that declares are added; null: it records.
+  /// Receives the kernels of a list that declares them; null if the list records.
   DeclaredKernels* declared() const { return declared_; }
 
   /// Dispatches recorded so far.

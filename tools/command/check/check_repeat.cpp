@@ -285,7 +285,7 @@ SolverOptions for_values(SolverOptions options) {
   return options;
 }
 
-/// Of one process: the place, and a row for each problem.
+/// Returns the place of one process and a row for each problem.
 ordered_json on_cpu(int threads) {
   ordered_json out = {{"rows", ordered_json::array()}};
   for (const PortableRow& row : problems::portable_problems()) {
