@@ -411,11 +411,11 @@ def _part(trace: Trace, value: Any, name: str) -> Any:
     return getattr(as_complex(trace, value), name) if is_complex(value) else value
 
 
-def _horner(p: Any, x: Any) -> Any:
-    """np.polyval."""
-    out: Any = 0.0 * x
-    for coefficient in p:
-        out = out * x + coefficient
+def horner(x: Any, coefficients: Any) -> Any:
+    """The value at x of a polynomial whose first coefficient is that of the highest power."""
+    out: Any = coefficients[0]
+    for c in coefficients[1:]:
+        out = out * x + c
     return out
 
 
@@ -450,7 +450,7 @@ def call_function(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
         axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
         return _product(trace, as_complex(trace, args[0]), axis)
     if func is np.polyval:
-        return _horner(*args)
+        return horner(args[1], [0.0 * args[1], *args[0]])
     if func in COMPLEX_FUNCTIONS:
         return COMPLEX_FUNCTIONS[func](trace, *args, **kwargs)
     if func is np.dot:

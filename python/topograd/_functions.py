@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._complex import call_function, is_complex
+from ._complex import call_function, horner, is_complex
 from ._masked import Masked
 from ._trace import Array, Trace, TracingError, contains_traced, handlers, plain
 from ._ufuncs import MISSING, accumulate, check_dtype, masked, reduce, select
@@ -543,9 +543,7 @@ def _vander(trace: Trace, x: Any, N: Any = None, increasing: bool = False) -> Ar
 
 @implements(np.polyval)
 def _polyval(trace: Trace, p: Any, x: Any) -> Array:
-    out: Any = 0.0
-    for k, coefficient in enumerate(p):
-        out = coefficient if k == 0 else out * x + coefficient
+    out: Any = horner(x, list(p) or [0.0])
     return out * np.ones(np.shape(x)) if np.ndim(out) < np.ndim(x) else out
 
 

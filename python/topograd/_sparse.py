@@ -51,10 +51,6 @@ def _mul(self: Any, other: Any) -> Any:
     return _product(self, other)
 
 
-def _dot(self: Any, other: Any) -> Any:
-    return _matmul(self, other)
-
-
 def _rmatmul(self: Any, other: Any) -> Any:
     if contains_traced(other):
         array = tracer_of(other).array(other)
@@ -75,7 +71,7 @@ def own_class(kind: type) -> type:
     """A class of sparse matrices, whose products also take traced arrays."""
     members = {"_topograd_original": kind, "__module__": kind.__module__, "__qualname__": kind.__qualname__,
                "__array_ufunc__": None,  # so that operators of arrays leave the product to __rmatmul__
-               "__matmul__": _matmul, "__mul__": _mul, "dot": _dot, "__rmatmul__": _rmatmul,
+               "__matmul__": _matmul, "__mul__": _mul, "dot": _matmul, "__rmatmul__": _rmatmul,
                "transpose": _transpose, "T": property(_transpose)}
     for name in ("tocsr", "tocsc", "tocoo"):
         members[name] = lambda self, *args, _name=name, **kwargs: owned(

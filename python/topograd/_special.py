@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 import scipy.special
 
-from ._complex import COMPLEX_UFUNCS, ComplexArray, as_complex
+from ._complex import COMPLEX_UFUNCS, ComplexArray, as_complex, horner
 from ._functions import implements
 from ._trace import Array, Trace, TracingError, contains_traced
 from ._ufuncs import COMPOSITES, reduce, select
@@ -19,13 +19,6 @@ from ._ufuncs import COMPOSITES, reduce, select
 #: NumPy for traced arrays: its stubs do not know that these implement its functions.
 _numpy: Any = np
 _SQRT_PI = math.sqrt(math.pi)
-
-
-def _horner(x: Any, coefficients: Any) -> Any:
-    out: Any = coefficients[0]
-    for c in coefficients[1:]:
-        out = out * x + c
-    return out
 
 
 # The error function's family.
@@ -85,7 +78,7 @@ def wofz(t: Trace, z: ComplexArray) -> ComplexArray:
     up = ComplexArray(z.real * sign, z.imag * sign)
     above: Any = 1.0 / (up * -1j + _SCALE)
     ratio = (up * 1j + _SCALE) * above
-    w = _horner(ratio, [complex(c) for c in _W]) * 2.0 * above * above + above / _SQRT_PI
+    w = horner(ratio, [complex(c) for c in _W]) * 2.0 * above * above + above / _SQRT_PI
     # Weideman's function is for the upper half; w(z) = 2 exp(-z²) - w(-z).
     lower = np.exp(-(z * z)) * 2.0 - w
     return ComplexArray(np.where(below, lower.real, w.real), np.where(below, lower.imag, w.imag))
@@ -113,7 +106,7 @@ _BERNOULLI = [3617 / 8160, -1 / 12, 691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 
 def _stirling(x: Any) -> Any:
     y = x + 8.0
     square = np.reciprocal(np.square(y))
-    return (y - 0.5) * np.log(y) - y + 0.5 * math.log(2 * math.pi) + _horner(square, _STIRLING) / y
+    return (y - 0.5) * np.log(y) - y + 0.5 * math.log(2 * math.pi) + horner(square, _STIRLING) / y
 
 
 def _rising(x: Any) -> Any:
@@ -146,7 +139,7 @@ def _digamma(t: Trace, x: Any) -> Array:
     low, y = _positive(t, x)
     far = y + 8.0
     square = np.reciprocal(np.square(far))
-    found = np.log(far) - 0.5 / far + _horner(square, _BERNOULLI) * square
+    found = np.log(far) - 0.5 / far + horner(square, _BERNOULLI) * square
     for k in range(8):
         found = found - np.reciprocal(y + float(k))
     angle = np.multiply(select(t, low, x, 0.5), math.pi)
@@ -191,8 +184,8 @@ def _hankel(n: int, x: Any, sign: float) -> tuple[Any, Any]:
         terms.append(terms[-1] * (4.0 * n * n - (2 * k - 1) ** 2) / (k * 8.0))
     inverse = np.reciprocal(x)
     square = np.square(inverse) * sign
-    return (_horner(square, terms[::-2] if len(terms) % 2 else terms[-2::-2]),
-            _horner(square, terms[-2::-2] if len(terms) % 2 else terms[::-2]) * inverse)
+    return (horner(square, terms[::-2] if len(terms) % 2 else terms[-2::-2]),
+            horner(square, terms[-2::-2] if len(terms) % 2 else terms[::-2]) * inverse)
 
 
 def _integral(t: Trace, x: Any, of: Callable[[Any, np.ndarray], Any]) -> Any:
@@ -242,7 +235,7 @@ def _exp1(t: Trace, x: Any) -> Array:
     far = np.greater(x, 2.0)
     near, large = select(t, far, 1.0, x), select(t, far, x, 3.0)
     terms = [-((-1.0) ** k) / (k * math.factorial(k)) for k in range(30, 0, -1)]
-    series = _horner(near, terms) * near - np.euler_gamma - np.log(near)
+    series = horner(near, terms) * near - np.euler_gamma - np.log(near)
     fraction: Any = large + 121.0
     for k in range(60, 0, -1):
         fraction = large + (2.0 * k - 1.0) - k * k / fraction
@@ -252,7 +245,7 @@ def _exp1(t: Trace, x: Any) -> Array:
 def _expi(t: Trace, x: Any) -> Array:
     negative = np.less(x, 0.0)
     above = select(t, negative, 1.0, x)
-    series = _horner(above, [1.0 / (k * math.factorial(k)) for k in range(80, 0, -1)]) * above
+    series = horner(above, [1.0 / (k * math.factorial(k)) for k in range(80, 0, -1)]) * above
     return select(t, negative, -_exp1(t, select(t, negative, np.negative(x), 1.0)),
                   np.euler_gamma + np.log(above) + series)
 
