@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../../ir/error.hpp"
@@ -317,8 +318,13 @@ TEST_F(ServerTest, SlowReadersCostNoMemoryAndAreClosed) {
   application.endless = true;
   RawClient slow = client(8);
   ASSERT_TRUE(slow.upgrade(path + "ws", host, origin));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the socket's buffers are full
-  const std::uint64_t sent = server->figures().bytes_sent, before = platform::resident_bytes();
+  std::uint64_t sent = 0;
+  for (int k = 0; k < 50; ++k) {  // until the socket's buffers are full
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const std::uint64_t earlier = std::exchange(sent, server->figures().bytes_sent);
+    if (sent == earlier) break;
+  }
+  const std::uint64_t before = platform::resident_bytes();
   for (int k = 0; k < 100; ++k) {
     server->wake();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -360,11 +366,11 @@ TEST_F(ServerTest, RequestsOfOneConnectionCostNoMemory) {
   const std::int64_t growth = heap_growth(kTimes, ask);
   EXPECT_EQ(answers, kTimes + 50);
   // The bound of idle connections, two seconds, holds between requests.
-  for (int k = 0; k < 3; ++k) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  for (int k = 0; k < 5; ++k) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     ask();
   }
-  EXPECT_EQ(answers, kTimes + 53);
+  EXPECT_EQ(answers, kTimes + 55);
   EXPECT_EQ(server->figures().accepted, 1u);
   EXPECT_LT(growth, 20 * kTimes);
 }
