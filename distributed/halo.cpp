@@ -3,6 +3,7 @@
 
 #include "petsc.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace topograd::distributed {

@@ -1,7 +1,6 @@
 // Tables of enums: the names of their values, with help for manuals and other names for parsers.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -23,50 +22,103 @@ struct EnumRow {
 
 namespace detail {
 
+/// The values of an enum are looked for among 0, ..., kMostEnumerators - 1.
+inline constexpr std::size_t kMostEnumerators = 128;
+
+/// Where the names of an enum are in the text that a compiler writes for its values: those without
+/// an enumerator are written as casts, "(Enum)7".
+struct WrittenEnumerators {
+  std::array<const char*, kMostEnumerators> begins{}, ends{};
+  std::size_t count = 0, characters = 0;  ///< with a null behind each name in snake_case
+};
+
+/// One function for all values: a name that is instantiated value by value costs each file that
+/// includes an enum ten times as much.
+template <class E, E... values>
+constexpr const char* write_enumerators() {
+  return __PRETTY_FUNCTION__;
+}
+template <class E, std::size_t... k>
+constexpr const char* write_enumerators(std::index_sequence<k...>) {
+  return write_enumerators<E, static_cast<E>(k)...>();
+}
+
 constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
-/// The enumerator as the compiler writes it; empty if the enum has none of this value.
-template <auto value>
-constexpr std::string_view enumerator() {
-  std::string_view text = __PRETTY_FUNCTION__;
-  text.remove_prefix(text.find("value = ") + 8);
-  text = text.substr(0, text.find_first_of(";]"));
-  const std::string_view last = text.substr(text.rfind(':') + 1);
-  return last.find(')') == last.npos ? last : std::string_view{};
+/// CamelCase becomes snake_case; names without a small letter stay. Returns the length, and writes
+/// to `out` if there is one.
+constexpr std::size_t to_snake_case(const char* begin, const char* end, char* out) {
+  bool camel = false;
+  for (const char* c = begin; c != end && !camel; ++c) camel = is_lower(*c);
+  std::size_t length = 0;
+  const auto put = [&](char c) {
+    if (out != nullptr) out[length] = c;
+    ++length;
+  };
+  for (const char* c = begin; c != end; ++c) {
+    const bool starts_word = camel && is_upper(*c);
+    if (starts_word && c != begin) put('_');
+    put(starts_word ? static_cast<char>(*c - 'A' + 'a') : *c);
+  }
+  return length;
 }
 
-/// Number of enumerators, whose values are 0, 1, 2, ...
-template <class E, std::size_t first = 0>
-constexpr std::size_t count_enumerators() {
-  if constexpr (enumerator<static_cast<E>(first)>().empty())
-    return first;
-  else
-    return count_enumerators<E, first + 1>();
-}
-
-/// An enumerator's name with a null behind it: CamelCase becomes snake_case.
-template <auto value>
-struct EnumeratorName {
-  static constexpr std::string_view kWritten = enumerator<value>();
-  static constexpr auto kText = [] {
-    std::array<char, 2 * kWritten.size() + 1> out{};
-    const bool camel = std::ranges::any_of(kWritten, [](char c) { return c >= 'a' && c <= 'z'; });
-    std::size_t end = 0;
-    for (const char c : kWritten) {
-      const bool starts_word = camel && is_upper(c);
-      if (starts_word && end > 0) out[end++] = '_';
-      out[end++] = starts_word ? static_cast<char>(c - 'A' + 'a') : c;
+template <class E>
+constexpr WrittenEnumerators find_enumerators() {
+  WrittenEnumerators out;
+  // GCC: "... [with E = A::E; E ...values = {A::E::One, ...}; ...]", Clang: "[E = A::E, values =
+  // <A::E::One, ...>]".
+  const char* c = write_enumerators<E>(std::make_index_sequence<kMostEnumerators>());
+  for (const char* const key = "values = "; *c != 0; ++c) {
+    std::size_t same = 0;
+    while (key[same] != 0 && c[same] == key[same]) ++same;
+    if (key[same] == 0) break;
+  }
+  c += 10;
+  while (*c != '}' && *c != '>' && out.count < kMostEnumerators) {
+    while (*c == ' ' || *c == ',') ++c;
+    const char* begin = c;
+    bool cast = false;
+    // Brackets of anonymous namespaces are inside of a value.
+    for (int depth = 0; depth > 0 || (*c != ',' && *c != '}' && *c != '>'); ++c) {
+      depth += static_cast<int>(*c == '(' || *c == '{' || *c == '<') -
+               static_cast<int>(*c == ')' || *c == '}' || *c == '>');
+      cast = *c != ':' && (cast || *c == ')');
+      if (*c == ':') begin = c + 1;
     }
+    if (cast) break;
+    out.begins[out.count] = begin;
+    out.ends[out.count++] = c;
+    out.characters += to_snake_case(begin, c, nullptr) + 1;
+  }
+  return out;
+}
+
+template <class E>
+struct EnumeratorNames {
+  static constexpr WrittenEnumerators kWritten = find_enumerators<E>();
+  static_assert(kWritten.count > 0 && kWritten.count < kMostEnumerators);
+  static constexpr auto kText = [] {
+    std::array<char, kWritten.characters> out{};
+    char* to = out.data();
+    for (std::size_t k = 0; k < kWritten.count; ++k)
+      to += to_snake_case(kWritten.begins[k], kWritten.ends[k], to) + 1;
     return out;
   }();
 };
 
 template <class E>
-inline constexpr auto kNamedRows = []<std::size_t... k>(std::index_sequence<k...>) {
-  return std::array{
-      EnumRow<E>{static_cast<E>(k), EnumeratorName<static_cast<E>(k)>::kText.data()}...};
-}
-(std::make_index_sequence<count_enumerators<E>()>());
+inline constexpr auto kNamedRows = [] {
+  using Names = EnumeratorNames<E>;
+  std::array<EnumRow<E>, Names::kWritten.count> rows{};
+  const char* text = Names::kText.data();
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    rows[k] = {static_cast<E>(k), text};
+    text += rows[k].name.size() + 1;
+  }
+  return rows;
+}();
 
 /// Throws Error{InvalidArgument}: `WHAT: expected one of NAMES, got "TEXT"`.
 [[noreturn]] void refuse_name(std::string_view what, std::string_view text,

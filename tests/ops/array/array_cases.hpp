@@ -5,6 +5,7 @@
 
 #include "../../../ops/array/array.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

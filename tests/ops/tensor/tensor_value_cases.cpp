@@ -6,6 +6,7 @@
 #include "../../../ops/tensor/matmul/matmul_source.hpp"
 #include "../../../ops/tensor/operations.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <numbers>

@@ -7,6 +7,7 @@
 #include "../../../tools/problems/bundle.hpp"
 #include "reference_engine.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>

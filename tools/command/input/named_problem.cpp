@@ -17,6 +17,7 @@
 #include "pose_graph_file.hpp"
 #include "shown_scene.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
