@@ -13,8 +13,9 @@ namespace topograd::test {
 
 /// Runs `work(n)` at two sizes, ten times apart, and expects at most three times ten times the
 /// processor time: cache misses of larger data cost something, a quadratic step or a cache miss at
-/// every node far more. It measures processor time, so that a busy machine matters little, and keeps
-/// the pages of the system: on some virtual machines fresh ones cost more than the work on them.
+/// every node far more. It measures processor time, so that a busy machine matters little, and
+/// keeps the pages of the system: on some virtual machines fresh ones cost more than the work on
+/// them.
 template <class Work>
 void expect_linear_time(Work work) {
 #ifdef NDEBUG
