@@ -25,8 +25,8 @@ namespace detail {
 /// The values of an enum are looked for among 0, ..., kMostEnumerators - 1.
 inline constexpr std::size_t kMostEnumerators = 128;
 
-/// Where the names of an enum are in the text that a compiler writes for its values: those without
-/// an enumerator are written as casts, "(Enum)7".
+/// Where the names of an enum are in the text that a compiler writes for its values. It writes a
+/// value without an enumerator as a cast, "(Enum)7".
 struct WrittenEnumerators {
   std::array<const char*, kMostEnumerators> begins{}, ends{};
   std::size_t count = 0, characters = 0;  ///< with a null behind each name in snake_case
@@ -70,12 +70,11 @@ constexpr WrittenEnumerators find_enumerators() {
   // GCC: "... [with E = A::E; E ...values = {A::E::One, ...}; ...]", Clang: "[E = A::E, values =
   // <A::E::One, ...>]".
   const char* c = write_enumerators<E>(std::make_index_sequence<kMostEnumerators>());
-  for (const char* const key = "values = "; *c != 0; ++c) {
-    std::size_t same = 0;
-    while (key[same] != 0 && c[same] == key[same]) ++same;
-    if (key[same] == 0) break;
-  }
-  c += 10;
+  // By hand: with std::string_view, whose length is that of all values, files parse 1 s longer.
+  constexpr char kKey[] = "values = ";
+  constexpr std::size_t kLength = sizeof kKey - 1;
+  for (std::size_t same = 0; same < kLength; ++c) same = *c == kKey[same] ? same + 1 : 0;
+  ++c;  // the bracket
   while (*c != '}' && *c != '>' && out.count < kMostEnumerators) {
     while (*c == ' ' || *c == ',') ++c;
     const char* begin = c;

@@ -1,6 +1,9 @@
 // Names of enumerators, as each compiler writes them.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "../../ir/enum_table.hpp"
 
 namespace topograd::test {
