@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dgesdd
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
-from ._least_squares import _NO_DEVICE, _CallbackError, least_squares
+from ._least_squares import _NO_DEVICE, _UNBOUNDED, _CallbackError, least_squares
 from ._problem import Problem
 from ._shim import calls_users
 from ._trace import TracingError, as_numpy
@@ -29,8 +29,6 @@ _SHARE, _LEAST_SHARE = 1e-8, 1e-20
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
 _LEAST_SQUARE, _EPS = 1e-280, float(np.finfo(float).eps)
-#: Bounds of none.
-_FREE = (-np.inf, np.inf)
 #: Status of a solve that a callback ended.
 _STOPPED = 99
 
@@ -50,7 +48,7 @@ def _starts(f: Callable, p0: Any, bounds: Any) -> np.ndarray:
     n = _positional(f) - 1
     if n < 1:
         raise ValueError("Unable to determine number of fit parameters.")
-    if bounds is _FREE:
+    if bounds is _UNBOUNDED:
         return np.ones(n)
     pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
     lower, upper = (np.resize(np.asarray(b, dtype=float), n) for b in pair)
@@ -104,7 +102,7 @@ def curve_fit(
     sigma: Any = None,
     absolute_sigma: bool = False,
     check_finite: bool | None = None,
-    bounds: Any = _FREE,
+    bounds: Any = _UNBOUNDED,
     method: str | None = None,
     jac: Any = None,
     *,
