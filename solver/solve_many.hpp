@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -22,6 +24,12 @@ struct ManyOptions {
   /// Of each residual.
   Loss loss = {};
   /// Bounds of the unknowns of every problem; both empty, or a number for each unknown.
+  std::vector<double> lower = {}, upper = {};
+};
+
+/// What ManySolver's problems share: see ManyOptions.
+struct ManyShape {
+  Loss loss = {};
   std::vector<double> lower = {}, upper = {};
 };
 
@@ -38,20 +46,43 @@ class One {
   Value data(std::size_t a, std::size_t i = 0) const { return data_.at(a)[i]; }
 
  private:
-  friend class ManyTrace;
+  friend class ManySolver;
   Parameters x_;
   std::vector<Data> data_;
 };
 
-/// The tracing of solve_many().
-class ManyTrace {
+/// One problem, traced once and solved for many sets of numbers, any number of times: solve_many()
+/// for new starts and data without tracing, planning and compiling again.
+class ManySolver {
  public:
-  ManyTrace(std::size_t count, std::span<double> starts, const ManyOptions& many);
-  ~ManyTrace();
-  ManyTrace(const ManyTrace&) = delete;
-  ManyTrace& operator=(const ManyTrace&) = delete;
+  /// Traces `f`, as solve_many() does.
+  ///
+  ///   unknowns  of a problem
+  ///   entries   numbers of a problem in each array of data
+  ///
+  /// Throws what solve_many() throws.
+  template <class F>
+  ManySolver(std::size_t unknowns, std::vector<std::size_t> entries, F&& f,
+             const ManyShape& shape = {}, const SolverOptions& options = {})
+      : ManySolver(unknowns, std::move(entries), shape, options) {
+    add(f(one_));
+  }
+  ~ManySolver();
+  ManySolver(ManySolver&&) noexcept;
+  ManySolver& operator=(ManySolver&&) noexcept;
 
-  const One& one() const { return one_; }
+  /// Minimises as many problems as there are starts. One thread at a time.
+  ///
+  ///   starts  (problems, unknowns); overwritten by the results of problems that took a step
+  ///   data    arrays (problems, entries), in the order of the constructor
+  ///
+  /// Throws Error{InvalidArgument} for other sizes and starts outside of the bounds, and what the
+  /// device throws.
+  Summary solve(std::span<double> starts, std::span<const std::span<const double>> data = {});
+
+ private:
+  ManySolver(std::size_t unknowns, std::vector<std::size_t> entries, const ManyShape& shape,
+             const SolverOptions& options);
   void add(const Value& row) { add_block({&row, 1}); }
   template <class Rows>
   void add(const Rows& rows) {
@@ -63,9 +94,6 @@ class ManyTrace {
       }
     }
   }
-  Summary solve(const SolverOptions& options);
-
- private:
   void add_block(std::span<const Value> rows);
 
   struct Impl;
@@ -80,12 +108,40 @@ struct ManyData {
 };
 /// A number that stands for an entry of ManyData in the rows of a prototype: a NaN.
 double code_of(std::size_t array, std::size_t entry);
-/// Minimises copies of a problem, whose numbers from code_of() are replaced by those of each copy.
-/// The prototype's rows, bounds, constants, manifolds and losses are every copy's.
+/// Minimises copies of a problem, whose rows, bounds, constants, manifolds and losses are every
+/// copy's; numbers from code_of() are replaced by those of each copy. It does so any number of
+/// times.
+class CopiesSolver {
+ public:
+  ///   prototype  outlives it
+  ///   widths     numbers of a copy in each array
+  CopiesSolver(const Problem& prototype, std::vector<std::size_t> widths,
+               const SolverOptions& options);
+  ~CopiesSolver();
+
+  ///   x     the parameters of each copy, one copy after the other: starts, and the results
+  ///   data  the arrays
+  Summary solve(std::size_t count, std::span<double> x, std::span<const double* const> data);
+
+ private:
+  class Copies;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+/// Minimises copies of a problem once, whose numbers from code_of() are replaced by those of each
+/// copy. The prototype's rows, bounds, constants, manifolds and losses are every copy's.
 ///
 ///   x  the parameters of each copy, one copy after the other: starts, and the results
 Summary solve_copies(const Problem& prototype, std::size_t count, std::span<double> x,
                      std::span<const ManyData> data, const SolverOptions& options);
+
+namespace detail {
+
+/// numbers / count; throws Error{InvalidArgument} that names `what` where it is not a whole number,
+/// or 0.
+std::size_t share_of(std::size_t numbers, std::size_t count, const std::string& what);
+
+}  // namespace detail
 
 /// Minimises ½ Σ ρ(r²) for each of `count` problems of one structure. `f` takes a const One& and
 /// returns one problem's residuals: a Value, or a container of Values or of arrays of Values, each
@@ -106,9 +162,14 @@ Summary solve_copies(const Problem& prototype, std::size_t count, std::span<doub
 template <class F>
 Summary solve_many(std::size_t count, F&& f, std::span<double> starts, const ManyOptions& many = {},
                    const SolverOptions& options = {}) {
-  ManyTrace trace(count, starts, many);
-  trace.add(f(trace.one()));
-  return trace.solve(options);
+  const std::size_t unknowns = detail::share_of(starts.size(), count, "starts");
+  std::vector<std::size_t> entries;
+  for (const std::span<const double> numbers : many.data)
+    entries.push_back(
+        detail::share_of(numbers.size(), count,
+                         "numbers in array " + std::to_string(entries.size()) + " of the data"));
+  ManySolver solver(unknowns, std::move(entries), f, {many.loss, many.lower, many.upper}, options);
+  return solver.solve(starts, many.data);
 }
 
 }  // namespace topograd

@@ -387,10 +387,10 @@ void DeviceWalk::dispatch(DeviceProgram& program, int most_steps) {
   const auto bytes = std::as_bytes(std::span(words));
   program.constants.assign(bytes.begin(), bytes.end());
   const runtime::hybrid::RunReport ran = backend_->run(program);
-  ++dispatches_;
-  bytes_up_ += ran.bytes_up;
-  bytes_down_ += ran.bytes_down;
-  kernel_seconds_ += 1e-6 * ran.times.kernel;
+  ++counts_.dispatches;
+  counts_.bytes_up += ran.bytes_up;
+  counts_.bytes_down += ran.bytes_down;
+  counts_.kernel_seconds += 1e-6 * ran.times.kernel;
 }
 
 template <class T>
@@ -427,13 +427,13 @@ void DeviceWalk::run_as(const LaneProgram& program, const std::string& source,
   }
 }
 
-Walks DeviceWalk::run(const LaneProgram& program, std::span<const double> x) {
+Walks DeviceWalk::run(const LaneProgram& program, const std::string& source,
+                      std::span<const double> x) {
   const ComponentGroup& group = program.group();
   Walks walks{.x = std::vector<double>(group.count * group.scalars),
               .initial_cost = std::vector<double>(group.count),
               .accepted = std::vector<std::int32_t>(group.count),
               .rejected = std::vector<std::int32_t>(group.count)};
-  const std::string source = walk_source(program, precision_);
   if (precision_ == Precision::f64) {
     run_as<double>(program, source, x, walks);
   } else {

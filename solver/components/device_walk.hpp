@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -32,7 +33,13 @@ std::string obstacle_of_walk(const ComponentGroup& group);
 ///   precision  f32 or f64
 std::string walk_source(const LaneProgram& program, Precision precision);
 
-/// A device on which components walk.
+/// What walks cost.
+struct WalkCounts {
+  std::uint64_t dispatches = 0, bytes_up = 0, bytes_down = 0;
+  double kernel_seconds = 0;
+};
+
+/// A device on which components walk. It keeps the kernels of the sources it has seen.
 class DeviceWalk {
  public:
   /// Throws Error{Unsupported} without a device that has the numbers of the options' precision
@@ -41,16 +48,17 @@ class DeviceWalk {
   ~DeviceWalk();
 
   const std::string& device() const { return device_; }
+  Precision precision() const { return precision_; }
 
   /// Walks of all components of the group from x, as many in one dispatch as fit the device's
   /// buffers; nothing is read back before the last step of the last of them. Throws what the device
   /// throws.
-  Walks run(const LaneProgram& program, std::span<const double> x);
+  ///
+  ///   source  walk_source() of the program in precision()
+  Walks run(const LaneProgram& program, const std::string& source, std::span<const double> x);
 
-  std::uint64_t dispatches() const { return dispatches_; }
-  std::uint64_t bytes_up() const { return bytes_up_; }
-  std::uint64_t bytes_down() const { return bytes_down_; }
-  double kernel_seconds() const { return kernel_seconds_; }
+  /// Counts of the runs since the last call.
+  WalkCounts take_counts() { return std::exchange(counts_, {}); }
 
  private:
   template <class T>
@@ -61,8 +69,7 @@ class DeviceWalk {
   Precision precision_;
   std::unique_ptr<runtime::hybrid::DeviceBackend> backend_;
   std::string device_;
-  std::uint64_t dispatches_ = 0, bytes_up_ = 0, bytes_down_ = 0;
-  double kernel_seconds_ = 0;
+  WalkCounts counts_;
 };
 
 }  // namespace topograd

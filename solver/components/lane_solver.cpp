@@ -64,8 +64,11 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   for (const ComponentRows& rows : group.residuals)
     for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
   const std::size_t fit = kCacheBytes / (sizeof(double) * columns) / kLanes * kLanes;
-  const std::size_t all = (group.count + kLanes - 1) / kLanes * kLanes;
-  lanes_ = std::min(std::clamp(fit, kLanes, kTile), all);
+  most_lanes_ = std::clamp(fit, kLanes, kTile);
+}
+
+std::size_t LaneProgram::lanes() const {
+  return std::min(most_lanes_, (group_->count + kLanes - 1) / kLanes * kLanes);
 }
 
 StepRules::Terms LaneProgram::terms() const {

@@ -51,8 +51,8 @@ class LaneProgram {
   std::uint32_t most_by_rows() const { return most_by_rows_; }
   /// Of the rules of each component.
   StepRules::Terms terms() const;
-  /// Lanes whose numbers stay in a thread's cache.
-  std::size_t lanes() const { return lanes_; }
+  /// Lanes whose numbers stay in a thread's cache, of a group of so many components.
+  std::size_t lanes() const;
 
   /// x ⊞ δ and its derivative, for a block on a manifold.
   struct Manifold {
@@ -69,7 +69,7 @@ class LaneProgram {
   std::vector<std::unique_ptr<Manifold>> manifolds_;
   std::uint32_t free_ = 0, most_by_rows_ = 0;
   std::vector<std::uint32_t> free_number_;
-  std::size_t lanes_ = 0;
+  std::size_t most_lanes_ = 0;
 };
 
 /// What a component's solution leaves.

@@ -33,24 +33,57 @@ std::optional<Entry> entry_of(double number) {
   return Entry{(bits >> 24U) & 0xFFU, bits & 0xFFFFFFU};
 }
 
-/// A group of copies of a model.
-class Copies {
+void check_bounds_of(std::span<const double> lower, std::span<const double> upper,
+                     std::span<const double> x) {
+  for (std::size_t k = 0; k < x.size() && !lower.empty(); ++k) {
+    const std::size_t s = k % lower.size();
+    if (x[k] >= lower[s] && x[k] <= upper[s]) continue;
+    throw Error(ErrorCode::InvalidArgument,
+                "solve_many: unknown " + std::to_string(s) + " of problem " +
+                    std::to_string(k / lower.size()) + " starts at " + std::to_string(x[k]) +
+                    ", outside its bounds [" + std::to_string(lower[s]) + ", " +
+                    std::to_string(upper[s]) + "]");
+  }
+}
+
+}  // namespace
+
+double code_of(std::size_t array, std::size_t entry) {
+  if (array >= kMostArrays || entry >= kMostEntries)
+    throw Error(ErrorCode::InvalidArgument,
+                "solve_many: expected at most " + std::to_string(kMostArrays) +
+                    " arrays of data and " + std::to_string(kMostEntries) +
+                    " numbers of each in a problem, got number " + std::to_string(entry) +
+                    " of array " + std::to_string(array));
+  return std::bit_cast<double>(kMark | (std::uint64_t{array} << 24U) | entry);
+}
+
+/// A group of copies of a model; of none at first.
+class CopiesSolver::Copies {
  public:
-  Copies(const runtime::Model& model, std::size_t count, std::span<const ManyData> data)
-      : model_(model), data_(data) {
-    out_.count = count;
-    ComponentGroup group;
-    group.count = count;
+  ///   widths  numbers of each array of data, of one copy
+  Copies(const runtime::Model& model, std::span<const std::size_t> widths)
+      : model_(model), widths_(widths) {
+    ComponentGroup& group = out_.groups.emplace_back();
     group.numbers = {0, 1, {}};
     add_blocks(group);
     for (const runtime::Term& term : model.terms)
       for (std::size_t i = 0; i < term.batch->size(); ++i) add_rows(group, term, i);
     out_.largest = group.columns;
-    std::size_t first = 0;
-    while (first + 1 < group.scalars && group.column[first] == ComponentGroup::kFixed) ++first;
+    while (first_ + 1 < group.scalars && group.column[first_] == ComponentGroup::kFixed) ++first_;
+  }
+
+  /// From now on so many copies, with these numbers of each array of data.
+  void set(std::size_t count, std::span<const double* const> data) {
+    ComponentGroup& group = out_.groups.front();
+    out_.count = group.count = count;
+    out_.first.resize(count);
     for (std::size_t k = 0; k < count; ++k)
-      out_.first.push_back(static_cast<std::uint32_t>(k * group.scalars + first));
-    out_.groups.push_back(std::move(group));
+      out_.first[k] = static_cast<std::uint32_t>(k * group.scalars + first_);
+    std::size_t next = 0;
+    for (ComponentRows& rows : group.residuals)
+      for (ComponentNumbers& numbers : rows.data)
+        if (numbers.places != nullptr) numbers.from = data[arrays_[next++]];
   }
 
   const ComponentGroups& groups() const { return out_; }
@@ -128,126 +161,180 @@ class Copies {
 
   ComponentNumbers number(double value) {
     if (const std::optional<Entry> of = entry_of(value)) {
-      places_.push_back({of->entry, data_[of->array].width, {}});
-      return {data_[of->array].numbers, &places_.back()};
+      places_.push_back({of->entry, widths_[of->array], {}});
+      arrays_.push_back(of->array);
+      return {nullptr, &places_.back()};
     }
     constants_.push_back(value);
     return {&constants_.back(), nullptr};
   }
 
   const runtime::Model& model_;
-  std::span<const ManyData> data_;
+  std::span<const std::size_t> widths_;
   ComponentGroups out_;
+  std::size_t first_ = 0;  // free scalar of a copy
   std::deque<Places> places_;
+  std::vector<std::size_t> arrays_;  // by number that differs among the copies
   std::deque<double> constants_;
 };
 
-void check_bounds_of(std::span<const double> lower, std::span<const double> upper,
-                     std::span<const double> x) {
-  for (std::size_t k = 0; k < x.size() && !lower.empty(); ++k) {
-    const std::size_t s = k % lower.size();
-    if (x[k] >= lower[s] && x[k] <= upper[s]) continue;
-    throw Error(ErrorCode::InvalidArgument,
-                "solve_many: unknown " + std::to_string(s) + " of problem " +
-                    std::to_string(k / lower.size()) + " starts at " + std::to_string(x[k]) +
-                    ", outside its bounds [" + std::to_string(lower[s]) + ", " +
-                    std::to_string(upper[s]) + "]");
+struct CopiesSolver::Impl {
+  /// Options of a solve of copies, which `automatic` choices become here.
+  static SolverOptions options_of(const SolverOptions& options) {
+    SolverOptions out = resolved(options);
+    if (out.method == Method::automatic) out.method = Method::levenberg_marquardt;
+    return out;
   }
+  static ProblemModel model_of(const Problem& prototype, const SolverOptions& options) {
+    ProblemUse::settle_long_blocks(prototype, true);
+    ProblemModel model = make_model("solve_many", prototype);
+    check_components("solve_many", model, options);
+    return model;
+  }
+
+  const SolverOptions options;
+  const std::vector<std::size_t> widths;
+  const ProblemModel model;
+  Copies copies{model.model, widths};
+  std::optional<ComponentSolver> solver = {};
+};
+
+CopiesSolver::CopiesSolver(const Problem& prototype, std::vector<std::size_t> widths,
+                           const SolverOptions& options) {
+  SolverOptions asked = Impl::options_of(options);
+  ProblemModel model = Impl::model_of(prototype, asked);
+  impl_.reset(new Impl{std::move(asked), std::move(widths), std::move(model)});
 }
+CopiesSolver::~CopiesSolver() = default;
 
-}  // namespace
-
-double code_of(std::size_t array, std::size_t entry) {
-  if (array >= kMostArrays || entry >= kMostEntries)
+Summary CopiesSolver::solve(std::size_t count, std::span<double> x,
+                            std::span<const double* const> data) {
+  const auto begin = std::chrono::steady_clock::now();
+  Impl& s = *impl_;
+  const runtime::Model& model = s.model.model;
+  if (count == 0 || x.size() != count * model.scalars ||
+      x.size() >= std::numeric_limits<std::uint32_t>::max())
     throw Error(ErrorCode::InvalidArgument,
-                "solve_many: expected at most " + std::to_string(kMostArrays) +
-                    " arrays of data and " + std::to_string(kMostEntries) +
-                    " numbers of each in a problem, got number " + std::to_string(entry) +
-                    " of array " + std::to_string(array));
-  return std::bit_cast<double>(kMark | (std::uint64_t{array} << 24U) | entry);
+                "solve_many: expected " + std::to_string(model.scalars) +
+                    " starts for each of at least one problem and fewer than 2^32 in all, got " +
+                    std::to_string(x.size()) + " for " + std::to_string(count) + " problems");
+  check_bounds_of(model.lower, model.upper, x);
+  s.copies.set(count, data);
+  const ComponentGroups& groups = s.copies.groups();
+  Summary summary;
+  summary.components.separate = true;
+  summary.components.why =
+      std::to_string(count) + " problems of " + std::to_string(groups.largest) + " unknowns";
+  summary.parameters = x.size();
+  summary.unknowns = summary.read_unknowns = count * groups.largest;
+  summary.residuals = count * model.rows;
+  summary.method = summary.step_method = s.options.method;
+  if (!s.solver)
+    s.solver.emplace(groups, s.options, model.lower, model.upper, ComponentSolver::Runs::again);
+  summary.times.plan_seconds = seconds_since(begin);
+  s.solver->run(x, summary);
+  summary.times.total_seconds = seconds_since(begin);
+  return summary;
 }
 
 Summary solve_copies(const Problem& prototype, std::size_t count, std::span<double> x,
                      std::span<const ManyData> data, const SolverOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  SolverOptions asked = resolved(options);
-  if (asked.method == Method::automatic) asked.method = Method::levenberg_marquardt;
-  ProblemUse::settle_long_blocks(prototype, true);
-  const ProblemModel model = make_model("solve_many", prototype);
-  check_components("solve_many", model, asked);
-  if (count == 0 || x.size() != count * model.model.scalars ||
-      x.size() >= std::numeric_limits<std::uint32_t>::max())
-    throw Error(ErrorCode::InvalidArgument,
-                "solve_many: expected " + std::to_string(model.model.scalars) +
-                    " starts for each of at least one problem and fewer than 2^32 in all, got " +
-                    std::to_string(x.size()) + " for " + std::to_string(count) + " problems");
-  check_bounds_of(model.model.lower, model.model.upper, x);
-  const Copies copies(model.model, count, data);
-  Summary summary;
-  summary.components.separate = true;
-  summary.components.why = std::to_string(count) + " problems of " +
-                           std::to_string(copies.groups().largest) + " unknowns";
-  summary.parameters = x.size();
-  summary.unknowns = summary.read_unknowns = count * copies.groups().largest;
-  summary.residuals = count * model.model.rows;
-  summary.method = summary.step_method = asked.method;
-  summary.times.plan_seconds = seconds_since(begin);
-  minimize_components(copies.groups(), asked, model.model.lower, model.model.upper, x, summary);
+  std::vector<std::size_t> widths;
+  std::vector<const double*> numbers;
+  for (const ManyData& array : data) {
+    widths.push_back(array.width);
+    numbers.push_back(array.numbers);
+  }
+  CopiesSolver solver(prototype, std::move(widths), options);
+  const double planned = seconds_since(begin);
+  Summary summary = solver.solve(count, x, numbers);
+  summary.times.plan_seconds += planned;
+  summary.times.total_seconds += planned;
+  return summary;
+}
+
+struct ManySolver::Impl {
+  std::vector<double> first;  // memory of the prototype's unknowns
+  std::vector<std::size_t> entries;
+  Loss loss;
+  SolverOptions options;
+  Problem prototype;
+  std::unique_ptr<CopiesSolver> solver = {};
+};
+
+ManySolver::ManySolver(std::size_t unknowns, std::vector<std::size_t> entries,
+                       const ManyShape& shape, const SolverOptions& options)
+    : impl_(new Impl{.first = std::vector<double>(unknowns),
+                     .entries = std::move(entries),
+                     .loss = shape.loss,
+                     .options = options,
+                     .prototype = {}}) {
+  Impl& s = *impl_;
+  for (const std::vector<double>* const bounds : {&shape.lower, &shape.upper})
+    if (!bounds->empty() && bounds->size() != unknowns)
+      throw Error(ErrorCode::InvalidArgument, "solve_many: expected bounds for each of " +
+                                                  std::to_string(unknowns) + " unknowns, got " +
+                                                  std::to_string(bounds->size()));
+  for (std::size_t k = 0; k < unknowns; ++k) {
+    if (!shape.lower.empty()) s.first[k] = std::max(s.first[k], shape.lower[k]);
+    if (!shape.upper.empty()) s.first[k] = std::min(s.first[k], shape.upper[k]);
+  }
+  one_.x_ = s.prototype.add_parameters(std::span(s.first), static_cast<int>(unknowns));
+  for (std::size_t a = 0; a < s.entries.size(); ++a) {
+    std::vector<double> codes(s.entries[a]);
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = code_of(a, i);
+    one_.data_.push_back(s.prototype.add_data(codes));
+  }
+  for (std::size_t k = 0; k < shape.lower.size(); ++k)
+    s.prototype.set_lower_bound(one_.x_, 0, static_cast<int>(k), shape.lower[k]);
+  for (std::size_t k = 0; k < shape.upper.size(); ++k)
+    s.prototype.set_upper_bound(one_.x_, 0, static_cast<int>(k), shape.upper[k]);
+}
+ManySolver::~ManySolver() = default;
+ManySolver::ManySolver(ManySolver&&) noexcept = default;
+ManySolver& ManySolver::operator=(ManySolver&&) noexcept = default;
+
+void ManySolver::add_block(std::span<const Value> rows) {
+  impl_->prototype.add_residual(rows, {.loss = impl_->loss});
+}
+
+Summary ManySolver::solve(std::span<double> starts, std::span<const std::span<const double>> data) {
+  const auto begin = std::chrono::steady_clock::now();
+  Impl& s = *impl_;
+  const std::size_t unknowns = s.first.size(), count = starts.size() / unknowns;
+  const auto require = [&](std::size_t got, std::size_t expected, const std::string& what) {
+    if (got == expected) return;
+    throw Error(ErrorCode::InvalidArgument, "solve_many: expected " + std::to_string(expected) +
+                                                " " + what + " for " + std::to_string(count) +
+                                                " problems, got " + std::to_string(got));
+  };
+  require(starts.size(), std::max<std::size_t>(count, 1) * unknowns, "starts");
+  require(data.size(), s.entries.size(), "arrays of data");
+  std::vector<const double*> numbers;
+  for (std::size_t a = 0; a < data.size(); ++a) {
+    require(data[a].size(), count * s.entries[a], "numbers in array " + std::to_string(a));
+    numbers.push_back(data[a].data());
+  }
+  if (!s.solver) s.solver = std::make_unique<CopiesSolver>(s.prototype, s.entries, s.options);
+  Summary summary = s.solver->solve(count, starts, numbers);
   summary.times.total_seconds = seconds_since(begin);
   return summary;
 }
 
-struct ManyTrace::Impl {
-  std::size_t count = 0;
-  std::span<double> starts;
-  Loss loss;
-  std::vector<double> first;  // memory of the prototype's unknowns
-  std::vector<ManyData> data;
-  Problem prototype;
-};
+namespace detail {
 
-ManyTrace::ManyTrace(std::size_t count, std::span<double> starts, const ManyOptions& many)
-    : impl_(std::make_unique<Impl>()) {
-  const auto require = [&](bool ok, const std::string& what, std::size_t got) {
-    if (!ok)
-      throw Error(ErrorCode::InvalidArgument, "solve_many: expected " + what + " for " +
-                                                  std::to_string(count) + " problems, got " +
-                                                  std::to_string(got));
-  };
-  require(count > 0, "at least one problem", count);
-  require(!starts.empty() && starts.size() % count == 0, "as many starts", starts.size());
-  Impl& s = *impl_;
-  s.count = count;
-  s.starts = starts;
-  s.loss = many.loss;
-  const std::size_t n = starts.size() / count;
-  s.first.assign(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(n));
-  one_.x_ = s.prototype.add_parameters(std::span(s.first), static_cast<int>(n));
-  for (std::size_t a = 0; a < many.data.size(); ++a) {
-    const std::span<const double> numbers = many.data[a];
-    require(!numbers.empty() && numbers.size() % count == 0,
-            "as many numbers in array " + std::to_string(a) + " of the data", numbers.size());
-    const std::size_t width = numbers.size() / count;
-    std::vector<double> codes(width);
-    for (std::size_t i = 0; i < width; ++i) codes[i] = code_of(a, i);
-    one_.data_.push_back(s.prototype.add_data(codes));
-    s.data.push_back({numbers.data(), width});
-  }
-  for (const std::vector<double>* const bounds : {&many.lower, &many.upper})
-    require(bounds->empty() || bounds->size() == n, "bounds for each unknown", bounds->size());
-  for (std::size_t k = 0; k < many.lower.size(); ++k)
-    s.prototype.set_lower_bound(one_.x_, 0, static_cast<int>(k), many.lower[k]);
-  for (std::size_t k = 0; k < many.upper.size(); ++k)
-    s.prototype.set_upper_bound(one_.x_, 0, static_cast<int>(k), many.upper[k]);
-}
-ManyTrace::~ManyTrace() = default;
-
-void ManyTrace::add_block(std::span<const Value> rows) {
-  impl_->prototype.add_residual(rows, {.loss = impl_->loss});
+std::size_t share_of(std::size_t numbers, std::size_t count, const std::string& what) {
+  if (count == 0)
+    throw Error(ErrorCode::InvalidArgument,
+                "solve_many: expected at least one problem for 0 problems, got 0");
+  if (numbers == 0 || numbers % count != 0)
+    throw Error(ErrorCode::InvalidArgument, "solve_many: expected as many " + what + " for " +
+                                                std::to_string(count) + " problems, got " +
+                                                std::to_string(numbers));
+  return numbers / count;
 }
 
-Summary ManyTrace::solve(const SolverOptions& options) {
-  return solve_copies(impl_->prototype, impl_->count, impl_->starts, impl_->data, options);
-}
+}  // namespace detail
 
 }  // namespace topograd

@@ -15,7 +15,9 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <mutex>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -260,88 +262,133 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
   return choice;
 }
 
-namespace {
-
 /// Components that walk on a device, and those that cannot.
-struct Walkers {
+struct ComponentSolver::Walkers {
+  explicit Walkers(const ComponentGroups& groups) {
+    for (const ComponentGroup& group : groups.groups) {
+      const std::string why = obstacle_of_walk(group);
+      walks.push_back(why.empty());
+      (why.empty() ? walk : stay) += group.count;
+      if (obstacle.empty()) obstacle = why;
+    }
+  }
+  /// The device on which groups walk, if the options ask for one and one of the groups can.
+  std::unique_ptr<DeviceWalk> device_for(const SolverOptions& options) const {
+    if (options.backend != Backend::vulkan) return nullptr;
+    if (std::ranges::find(walks, true) == walks.end())
+      throw Error(ErrorCode::Unsupported,
+                  "solve: backend vulkan does not know " + obstacle + "; use backend cpu");
+    return std::make_unique<DeviceWalk>(options);
+  }
+
   std::vector<bool> walks;  ///< by group
   std::size_t walk = 0, stay = 0;
   std::string obstacle;  ///< of the first that stay
 };
 
-Walkers walkers_of(const ComponentGroups& groups) {
-  Walkers out;
-  for (const ComponentGroup& group : groups.groups) {
-    const std::string obstacle = obstacle_of_walk(group);
-    out.walks.push_back(obstacle.empty());
-    (obstacle.empty() ? out.walk : out.stay) += group.count;
-    if (out.obstacle.empty()) out.obstacle = obstacle;
+/// The kernels of a group.
+struct ComponentSolver::Kernels {
+  LaneProgram program;
+  std::string walk;  ///< source, where the group walks
+};
+
+struct ComponentSolver::Impl {
+  bool walks(std::size_t g) const { return device && walkers.walks[g]; }
+  std::unique_ptr<Kernels> make_kernels(std::size_t g) const {
+    auto out = std::make_unique<Kernels>(
+        Kernels{LaneProgram(groups.groups[g], options, lower, upper), {}});
+    if (walks(g)) out->walk = walk_source(out->program, device->precision());
+    return out;
   }
-  return out;
-}
+  void run_group(std::size_t g, const Kernels& kernels, LaneSolver::Clock::time_point begin,
+                 std::span<const double> x, ComponentSink& sink);
+  void describe_walk(Summary& summary) const;
 
-/// The device on which groups walk, if the options ask for one and one of the groups can.
-std::unique_ptr<DeviceWalk> device_for(const Walkers& walkers, const SolverOptions& options) {
-  if (options.backend != Backend::vulkan) return nullptr;
-  if (walkers.walk == 0)
-    throw Error(ErrorCode::Unsupported,
-                "solve: backend vulkan does not know " + walkers.obstacle + "; use backend cpu");
-  return std::make_unique<DeviceWalk>(options);
-}
+  const ComponentGroups& groups;
+  const SolverOptions& options;
+  std::span<const double> lower, upper;
+  Runs runs;
+  runtime::cpu::Pool pool;
+  Walkers walkers;
+  std::unique_ptr<DeviceWalk> device;
+  std::vector<std::unique_ptr<Kernels>> kept;
+};
 
-void describe_walk(const DeviceWalk& walk, const Walkers& walkers, Summary& summary) {
+ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
+                                 std::span<const double> lower, std::span<const double> upper,
+                                 Runs runs)
+    : impl_(new Impl{.groups = groups,
+                     .options = options,
+                     .lower = lower,
+                     .upper = upper,
+                     .runs = runs,
+                     .pool = runtime::cpu::Pool(options.threads),
+                     .walkers = Walkers(groups),
+                     .device = nullptr,
+                     .kept = {}}) {
+  impl_->device = impl_->walkers.device_for(options);
+  if (runs == Runs::again) impl_->kept.resize(groups.groups.size());
+}
+ComponentSolver::~ComponentSolver() = default;
+
+void ComponentSolver::Impl::describe_walk(Summary& summary) const {
+  const WalkCounts counts = device->take_counts();
   summary.backend = "vulkan";
   summary.on_device = true;
-  summary.device = walk.device();
-  summary.why =
-      "each component walks in one invocation of a kernel; the interpreter checks where it ends";
+  summary.device = device->device();
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.3g", counts.kernel_seconds);
+  summary.why = std::string("each component walks in one invocation of a kernel, ") +
+                seconds.data() + " s on the device; the interpreter checks where it ends";
   if (walkers.stay > 0)
     summary.why +=
         "; " + std::to_string(walkers.stay) + " of " + std::to_string(walkers.walk + walkers.stay) +
         " are solved for by the interpreter: the device does not know " + walkers.obstacle;
   summary.linear_solver_note = "dense, for each component, on the device";
-  summary.kernels_on_device += walk.dispatches();
-  summary.bytes_up += walk.bytes_up();
-  summary.bytes_down += walk.bytes_down();
-  summary.submissions += walk.dispatches();
-  summary.readbacks += walk.dispatches();
+  summary.kernels_on_device += counts.dispatches;
+  summary.bytes_up += counts.bytes_up;
+  summary.bytes_down += counts.bytes_down;
+  summary.submissions += counts.dispatches;
+  summary.readbacks += counts.dispatches;
 }
 
-}  // namespace
+void ComponentSolver::Impl::run_group(std::size_t g, const Kernels& kernels,
+                                      LaneSolver::Clock::time_point begin,
+                                      std::span<const double> x, ComponentSink& sink) {
+  const ComponentGroup& group = groups.groups[g];
+  const LaneProgram& program = kernels.program;
+  const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
+  const std::size_t even = (group.count + parts - 1) / parts;
+  const std::size_t grain =
+      std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
+  Walks points;
+  if (walks(g)) points = device->run(program, kernels.walk, x);
+  pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
+    LaneSolver solver(program, begin, options.component_covariances);
+    solver.run(first, last, x, sink, points.x.empty() ? nullptr : &points);
+  });
+}
 
-void minimize_components(const ComponentGroups& groups, const SolverOptions& options,
-                         std::span<const double> lower, std::span<const double> upper,
-                         std::span<double> x, Summary& summary) {
+void ComponentSolver::run(std::span<double> x, Summary& summary) {
+  Impl& s = *impl_;
   const auto begin = LaneSolver::Clock::now();
-  runtime::cpu::Pool pool(options.threads);
   summary.backend = "cpu";
-  summary.device = runtime::cpu::interpreter_name(options.precision, pool.threads());
+  summary.device = runtime::cpu::interpreter_name(s.options.precision, s.pool.threads());
   summary.why = "components are solved for by the interpreter";
   summary.linear_solver = LinearSolver::cholesky;
   summary.linear_solver_note = "dense, for each component";
-  Columns columns(groups, x, summary.components);
-  if (options.component_covariances) columns.make_covariances(groups);
-  const Walkers walkers = walkers_of(groups);
-  const std::unique_ptr<DeviceWalk> device = device_for(walkers, options);
-  for (std::size_t g = 0; g < groups.groups.size(); ++g) {
-    const ComponentGroup& group = groups.groups[g];
-    const LaneProgram program(group, options, lower, upper);
-    const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
-    const std::size_t even = (group.count + parts - 1) / parts;
-    const std::size_t grain =
-        std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
-    Walks walks;
-    const bool walk = device && walkers.walks[g];
-    if (walk) walks = device->run(program, x);
-    pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
-      LaneSolver solver(program, begin, options.component_covariances);
-      solver.run(first, last, x, columns, walk ? &walks : nullptr);
-    });
-    summary.kernels_on_cpu += group.kernels.size();
+  Columns columns(s.groups, x, summary.components);
+  if (s.options.component_covariances) columns.make_covariances(s.groups);
+  for (std::size_t g = 0; g < s.groups.groups.size(); ++g) {
+    std::unique_ptr<Kernels> once;
+    std::unique_ptr<Kernels>& kernels = s.runs == Runs::again ? s.kept[g] : once;
+    if (!kernels) kernels = s.make_kernels(g);
+    s.run_group(g, *kernels, begin, x, columns);
+    summary.kernels_on_cpu += s.groups.groups[g].kernels.size();
   }
-  if (device) describe_walk(*device, walkers, summary);
+  if (s.device) s.describe_walk(summary);
   summary.times.evaluation_seconds += seconds_since(begin);
-  columns.tell(options, summary);
+  columns.tell(s.options, summary);
   summary.iterations.push_back({.cost = summary.initial_cost});
 }
 

@@ -6,6 +6,7 @@
 #include "../summary.hpp"
 #include "groups.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,13 +45,30 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
 ///   call  begins the message
 void check_components(const char* call, const ProblemModel& model, const SolverOptions& options);
 
-/// Minimises the components from x, and writes those that took a step back to x. Sets place, costs,
-/// steps, termination and the columns of the summary; its termination is CONVERGENCE only if that
-/// of all components is.
-///
-///   lower, upper  by scalar of x, or of its first numbers, which then repeat; or empty
-void minimize_components(const ComponentGroups& groups, const SolverOptions& options,
-                         std::span<const double> lower, std::span<const double> upper,
-                         std::span<double> x, Summary& summary);
+/// Minimises components, any number of times. What the groups say of counts and numbers may change
+/// between two runs.
+class ComponentSolver {
+ public:
+  /// How often it runs. Kernels that run again are kept, otherwise those of one group at a time.
+  enum class Runs : std::uint8_t { once, again };
+
+  /// All outlive it.
+  ///
+  ///   lower, upper  by scalar of x, or of its first numbers, which then repeat; or empty
+  ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
+                  std::span<const double> lower, std::span<const double> upper, Runs runs);
+  ~ComponentSolver();
+
+  /// Minimises from x, and writes the components that took a step back to x. Sets place, costs,
+  /// steps, termination and the columns of the summary; its termination is CONVERGENCE only if that
+  /// of all components is.
+  void run(std::span<double> x, Summary& summary);
+
+ private:
+  struct Walkers;
+  struct Kernels;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace topograd

@@ -385,7 +385,8 @@ struct Solver::Impl {
     const platform::EndableWork endable;
     summary.times.plan_seconds += seconds_since(begin);
     const runtime::Model& model = state_.model.model;
-    minimize_components(groups, options, model.lower, model.upper, state_.best.x, summary);
+    ComponentSolver(groups, options, model.lower, model.upper, ComponentSolver::Runs::once)
+        .run(state_.best.x, summary);
     return true;
   }
 

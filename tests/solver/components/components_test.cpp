@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -551,6 +552,35 @@ TEST(SolveMany, BoundsLossesAndNumbersOfAllProblems) {
       {.data = {y}, .loss = Loss::huber(0.5), .lower = {0}, .upper = {1}});
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
   for (std::size_t k = 0; k < 100; ++k) EXPECT_NEAR(x[k], std::clamp(y[k], 0.0, 1.0), 1e-6) << k;
+}
+
+TEST(SolveMany, SolverTakesOtherNumbersAndCounts) {
+  const auto line = [](const One& one) {
+    std::vector<Value> rows;
+    for (std::size_t i = 0; i < one.entries(0); ++i)
+      rows.push_back(one.x(0) + one.x(1) * one.data(0, i) - one.data(1, i));
+    return rows;
+  };
+  ManySolver solver(2, {3, 3}, line, {.lower = {-5, -5}, .upper = {5, 5}});
+  std::mt19937_64 random(8);
+  std::uniform_real_distribution<double> number(-1, 1);
+  for (const std::size_t count : {40, 3, 700}) {
+    std::vector<double> t(3 * count), y(3 * count), x(2 * count), once(2 * count);
+    for (double& v : t) v = number(random);
+    for (double& v : y) v = number(random);
+    const std::array<std::span<const double>, 2> data = {t, y};
+    const Summary again = solver.solve(x, data);
+    solve_many(count, line, once, {.data = {t, y}, .lower = {-5, -5}, .upper = {5, 5}});
+    EXPECT_EQ(again.components.count, count);
+    EXPECT_EQ(again.components.final_cost.size(), count);
+    EXPECT_EQ(x, once);
+  }
+  std::vector<double> starts(2), few(2);
+  EXPECT_THROW(solver.solve(starts, std::array{std::span<const double>(few)}), Error);
+  EXPECT_THROW(
+      solver.solve(starts, std::array{std::span<const double>(few), std::span<const double>(few)}),
+      Error);
+  EXPECT_THROW(solver.solve(std::span(starts).first(1)), Error);
 }
 
 TEST(SolveMany, RefusesWhatDoesNotFit) {

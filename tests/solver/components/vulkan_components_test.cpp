@@ -234,5 +234,19 @@ TEST_F(VulkanComponents, LargeOnesStayBesideSmallOnes) {
     EXPECT_NEAR(large[k], 3 + static_cast<double>(k), 1e-9);
 }
 
+TEST_F(VulkanComponents, SolverWalksAgain) {
+  const Copies copies = decays(50, 1e-3), more = decays(90, 1e-3);
+  ManySolver solver(3, {20, 20}, copies.f, {}, options_of(Backend::vulkan));
+  for (const Copies* of : {&copies, &more, &copies}) {
+    std::vector<double> once, x = of->starts;
+    of->solve(once, options_of(Backend::vulkan));
+    const Summary summary =
+        solver.solve(x, std::array<std::span<const double>, 2>{of->data[0], of->data[1]});
+    EXPECT_TRUE(summary.on_device);
+    EXPECT_EQ(summary.submissions, 1u);
+    EXPECT_EQ(x, once);
+  }
+}
+
 }  // namespace
 }  // namespace topograd
