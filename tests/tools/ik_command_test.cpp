@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -166,6 +167,22 @@ TEST(InverseKinematics, ReachesPosesWithinTheLimits) {
     for (std::size_t k = 0; k < 9; ++k) trace += pose[k] * asked[k];
     EXPECT_LE(std::sqrt(square), 5e-3) << t;
     EXPECT_GE(trace, 1 + 2 * std::cos(0.05) - 1e-12) << t;
+  }
+}
+
+TEST(InverseKinematics, SolverTakesOneSetOfTargetsAfterTheOther) {
+  const Chain chain = arm();
+  const Targets all = problems::read_targets(read_file(targets_file()), "targets");
+  Targets few;
+  few.poses.assign(all.poses.begin(), all.poses.begin() + 5 * 12);
+  problems::InverseKinematicsSolver solver(chain, {.starts = 20});
+  const std::array<const Targets*, 3> sets = {&all, &few, &all};
+  for (const Targets* targets : sets) {
+    const InverseKinematics again = solver.solve(*targets);
+    const InverseKinematics once = problems::inverse_kinematics(chain, *targets, {.starts = 20});
+    EXPECT_EQ(again.q, once.q);
+    EXPECT_EQ(again.starts, once.starts);
+    EXPECT_EQ(again.solved_count(), targets->count());
   }
 }
 

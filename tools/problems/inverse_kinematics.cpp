@@ -5,8 +5,8 @@
 #include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../solver/interrupts.hpp"
-#include "../../solver/solve_many.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +16,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -36,13 +37,13 @@ Errors errors_between(const double* a, const double* b) {
   return {std::hypot(a[9] - b[9], a[10] - b[10], a[11] - b[11]), 2 * std::asin(half_sine)};
 }
 
-void check(const Targets& targets, const InverseKinematicsOptions& options) {
-  const auto require = [](bool ok, const std::string& what, const std::string& got) {
-    if (!ok)
-      throw Error(ErrorCode::InvalidArgument,
-                  "inverse_kinematics: expected " + what + ", got " + got);
-  };
-  require(targets.count() > 0, "at least one target", "none");
+void require(bool ok, const std::string& what, const std::string& got) {
+  if (!ok)
+    throw Error(ErrorCode::InvalidArgument,
+                "inverse_kinematics: expected " + what + ", got " + got);
+}
+
+void check(const InverseKinematicsOptions& options) {
   require(options.starts > 0, "at least one start", std::to_string(options.starts));
   for (const double tolerance : {options.position_tolerance, options.rotation_tolerance})
     require(tolerance > 0 && std::isfinite(tolerance), "tolerances > 0", std::to_string(tolerance));
@@ -74,25 +75,47 @@ double uniform(std::uint64_t seed) {
   return static_cast<double>(z >> 11U) * 0x1p-53;
 }
 
+/// Joint values at which a target's solve starts.
+void write_ik_start(std::span<const Joint* const> joints, std::size_t target, std::size_t start,
+                    std::uint64_t seed, double* q) {
+  for (std::size_t k = 0; k < joints.size(); ++k) {
+    const bool limited = joints[k]->kind != Joint::Kind::continuous;
+    const double lower = limited ? joints[k]->lower : -std::numbers::pi;
+    const double upper = limited ? joints[k]->upper : std::numbers::pi;
+    const std::uint64_t number = ((seed << 48U) ^ (start << 40U) ^ target) * 64 + k;
+    const double share = start == 0 ? 0.5 : uniform(number);
+    q[k] = std::clamp(lower + share * (upper - lower), lower, upper);
+  }
+}
+
 void append(std::string& text, double value) {
   std::array<char, 32> digits;  // NOLINT(*-member-init): what is read is set
   const auto [end, code] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
   text.append(digits.data(), end);
 }
 
+/// Targets whose starts and errors a thread computes at once.
+constexpr std::size_t kTargetsAtOnce = 256;
+
+/// Starts that all open targets get in one round. A device solves from many in the time of one, so
+/// there as many as before; those after the first that reaches its target are not used.
+std::size_t starts_of_round(std::size_t first, const InverseKinematicsOptions& options) {
+  const std::size_t left = static_cast<std::size_t>(options.starts) - first;
+  return options.solver.backend == Backend::vulkan ? std::clamp<std::size_t>(first, 1, left) : 1;
+}
+
 /// The solves of all targets, round by round.
 class Rounds {
  public:
-  Rounds(const Chain& chain, const Targets& targets, const InverseKinematicsOptions& options)
+  Rounds(const Chain& chain, const Targets& targets, const InverseKinematicsOptions& options,
+         ManySolver& solver)
       : chain_(chain),
         targets_(targets),
         options_(options),
+        solver_(solver),
+        pool_(options.solver.threads),
         joints_(chain.moving()),
         open_(targets.count()) {
-    for (const Joint* joint : joints_) {
-      many_.lower.push_back(joint->lower);
-      many_.upper.push_back(joint->upper);
-    }
     std::iota(open_.begin(), open_.end(), std::size_t{0});
     out_.q.resize(targets.count() * joints_.size());
     out_.position_error.assign(targets.count(), std::numeric_limits<double>::infinity());
@@ -101,44 +124,50 @@ class Rounds {
     out_.starts.assign(targets.count(), 0);
   }
 
-  bool done() const { return open_.empty(); }
+  bool done() const { return open_.empty() || first_ >= static_cast<std::size_t>(options_.starts); }
 
-  void run(std::size_t start) {
-    const std::size_t n = joints_.size();
-    std::vector<double> x, poses;
-    for (const std::size_t t : open_) {
-      const std::vector<double> from = ik_start(chain_, t, start, options_.seed);
-      x.insert(x.end(), from.begin(), from.end());
-      const double* const pose = targets_.poses.data() + kPose * t;
-      poses.insert(poses.end(), pose, pose + kPose);
-    }
-    many_.data = {poses};
-    Summary summary = solve_many(
-        open_.size(),
-        [&](const One& one) {
-          return rows_of(chain_, one, 1 / options_.position_tolerance,
-                         1 / options_.rotation_tolerance);
-        },
-        x, many_, options_.solver);
-    out_.solves += open_.size();
+  void run() {
+    const std::size_t n = joints_.size(), open = open_.size();
+    const std::size_t starts = starts_of_round(first_, options_), solves = starts * open;
+    std::vector<double> x(n * solves), poses(kPose * solves);
+    for_all(solves, [&](std::size_t k) {
+      const std::size_t target = open_[k % open];
+      write_ik_start(joints_, target, first_ + k / open, options_.seed, &x[n * k]);
+      std::copy_n(&targets_.poses[kPose * target], kPose, &poses[kPose * k]);
+    });
+    Summary summary = solver_.solve(x, std::array{std::span<const double>(poses)});
+    out_.solves += solves;
     for (const auto* steps :
          {&summary.components.successful_steps, &summary.components.unsuccessful_steps})
       out_.steps += std::accumulate(steps->begin(), steps->end(), std::uint64_t{0});
-    for (std::size_t k = 0; k < open_.size(); ++k) judge(open_[k], x.data() + n * k);
+    std::vector<Errors> errors(solves);
+    for_all(solves, [&](std::size_t k) { errors[k] = errors_at(open_[k % open], &x[n * k]); });
+    for (std::size_t k = 0; k < open; ++k)
+      for (std::size_t s = k; s < solves && out_.solved[open_[k]] == 0; s += open)
+        judge(open_[k], errors[s], &x[n * s]);
     std::erase_if(open_, [&](std::size_t t) { return out_.solved[t] != 0; });
-    if (start == 0) out_.first = std::move(summary);
+    if (first_ == 0) out_.first = std::move(summary);
+    first_ += starts;
   }
 
   InverseKinematics take() { return std::move(out_); }
 
  private:
-  /// Keeps the better one of what was there and these joint values.
-  void judge(std::size_t target, double* q) {
+  template <class F>
+  void for_all(std::size_t count, const F& f) {
+    pool_.for_ranges(count, kTargetsAtOnce, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t k = begin; k < end; ++k) f(k);
+    });
+  }
+  /// Brings joints without limits within half a turn, too.
+  Errors errors_at(std::size_t target, double* q) const {
     for (std::size_t k = 0; k < joints_.size(); ++k)
       if (joints_[k]->kind == Joint::Kind::continuous)
         q[k] = std::remainder(q[k], 2 * std::numbers::pi);
-    const PoseNumbers pose = tip_pose(chain_, q);
-    const Errors errors = errors_between(pose.data(), targets_.poses.data() + kPose * target);
+    return errors_between(tip_pose(chain_, q).data(), &targets_.poses[kPose * target]);
+  }
+  /// Keeps the better one of what was there and these joint values.
+  void judge(std::size_t target, const Errors& errors, const double* q) {
     ++out_.starts[target];
     if (out_.starts[target] > 1 &&
         !(size(errors) < size({out_.position_error[target], out_.rotation_error[target]})))
@@ -147,8 +176,7 @@ class Rounds {
     out_.rotation_error[target] = errors.rotation;
     out_.solved[target] = errors.position <= options_.position_tolerance &&
                           errors.rotation <= options_.rotation_tolerance;
-    std::copy_n(q, joints_.size(),
-                out_.q.begin() + static_cast<std::ptrdiff_t>(target * joints_.size()));
+    std::copy_n(q, joints_.size(), &out_.q[target * joints_.size()]);
   }
   /// 1 at both tolerances: the larger of the errors in units of them.
   double size(const Errors& errors) const {
@@ -159,11 +187,31 @@ class Rounds {
   const Chain& chain_;
   const Targets& targets_;
   const InverseKinematicsOptions& options_;
+  ManySolver& solver_;
+  runtime::cpu::Pool pool_;
   std::vector<const Joint*> joints_;
   std::vector<std::size_t> open_;
-  ManyOptions many_;
+  std::size_t first_ = 0;  // start of the next round
   InverseKinematics out_;
 };
+
+ManySolver solver_for(const Chain& chain, const InverseKinematicsOptions& options) {
+  check(options);
+  ManyShape limits;
+  for (const Joint* joint : chain.moving()) {
+    limits.lower.push_back(joint->lower);
+    limits.upper.push_back(joint->upper);
+  }
+  const std::size_t unknowns = limits.lower.size();
+  return {unknowns,
+          {kPose},
+          [&](const One& one) {
+            return rows_of(chain, one, 1 / options.position_tolerance,
+                           1 / options.rotation_tolerance);
+          },
+          limits,
+          options.solver};
+}
 
 }  // namespace
 
@@ -203,26 +251,32 @@ std::size_t InverseKinematics::solved_count() const {
 
 std::vector<double> ik_start(const Chain& chain, std::size_t target, std::size_t start,
                              std::uint64_t seed) {
-  std::vector<double> q;
-  for (const Joint* joint : chain.moving()) {
-    const bool limited = joint->kind != Joint::Kind::continuous;
-    const double lower = limited ? joint->lower : -std::numbers::pi;
-    const double upper = limited ? joint->upper : std::numbers::pi;
-    const std::uint64_t number = ((seed << 48U) ^ (start << 40U) ^ target) * 64 + q.size();
-    const double share = start == 0 ? 0.5 : uniform(number);
-    q.push_back(std::clamp(lower + share * (upper - lower), lower, upper));
-  }
+  const std::vector<const Joint*> joints = chain.moving();
+  std::vector<double> q(joints.size());
+  write_ik_start(joints, target, start, seed, q.data());
   return q;
+}
+
+InverseKinematicsSolver::InverseKinematicsSolver(const Chain& chain,
+                                                 const InverseKinematicsOptions& options)
+    : chain_(chain), options_(options), solver_(solver_for(chain, options)) {}
+
+InverseKinematics InverseKinematicsSolver::solve(const Targets& targets) {
+  require(targets.count() > 0, "at least one target", "none");
+  const auto begin = std::chrono::steady_clock::now();
+  Rounds rounds(chain_, targets, options_, solver_);
+  do {
+    rounds.run();
+  } while (!rounds.done() && !Interrupts::came());
+  InverseKinematics out = rounds.take();
+  out.seconds = seconds_since(begin);
+  return out;
 }
 
 InverseKinematics inverse_kinematics(const Chain& chain, const Targets& targets,
                                      const InverseKinematicsOptions& options) {
-  check(targets, options);
   const auto begin = std::chrono::steady_clock::now();
-  Rounds rounds(chain, targets, options);
-  for (int s = 0; s < options.starts && !rounds.done() && !(s > 0 && Interrupts::came()); ++s)
-    rounds.run(static_cast<std::size_t>(s));
-  InverseKinematics out = rounds.take();
+  InverseKinematics out = InverseKinematicsSolver(chain, options).solve(targets);
   out.seconds = seconds_since(begin);
   return out;
 }

@@ -1,8 +1,7 @@
 // Inverse kinematics of many targets: joint values within limits that bring the tip to a pose.
 #pragma once
 
-#include "../../solver/options.hpp"
-#include "../../solver/summary.hpp"
+#include "../../solver/solve_many.hpp"
 #include "robot.hpp"
 
 #include <cstddef>
@@ -56,6 +55,21 @@ struct InverseKinematics {
 /// at 0, then within half a turn.
 std::vector<double> ik_start(const Chain& chain, std::size_t target, std::size_t start,
                              std::uint64_t seed);
+
+/// inverse_kinematics() for one set of targets after the other: traced and compiled once.
+class InverseKinematicsSolver {
+ public:
+  /// `chain` outlives it. Throws Error{InvalidArgument} for options out of range.
+  InverseKinematicsSolver(const Chain& chain, const InverseKinematicsOptions& options);
+
+  /// One thread at a time. Throws Error{InvalidArgument} for no targets.
+  InverseKinematics solve(const Targets& targets);
+
+ private:
+  const Chain& chain_;
+  InverseKinematicsOptions options_;
+  ManySolver solver_;
+};
 
 /// Minimises, for each target, the squared errors of position and rotation (‖R − R*‖ / √2, which is
 /// 2 sin of half the angle) in units of their tolerances, from one start after the other until the

@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 
+#include <Eigen/Geometry>
 #include <pugixml.hpp>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 
 namespace topograd::problems {
 namespace {
+
+using ByRows = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
 
 /// A joint of the file with the links that it connects.
 struct Connection {
@@ -250,11 +253,23 @@ Chain read_chain(std::string_view urdf, const std::string& name, const std::stri
 }
 
 PoseNumbers tip_pose(const Chain& chain, const double* q) {
-  const ForwardKinematics<double, double (*)(double)> forward(chain, [](double c) { return c; });
-  const Frame<double> frame = forward(q);
+  Eigen::Matrix3d rotation = Eigen::Matrix3d::Identity();
+  Eigen::Vector3d position = Eigen::Vector3d::Zero();
+  for (const Joint& joint : chain.joints) {
+    const Eigen::Map<const Eigen::Vector3d> axis(joint.axis.data());
+    position += rotation * Eigen::Map<const Eigen::Vector3d>(joint.xyz.data());
+    rotation *= Eigen::Map<const ByRows>(joint.rotation.data());
+    if (!joint.moves()) continue;
+    const double by = *q++;
+    if (joint.kind == Joint::Kind::prismatic) {
+      position += by * (rotation * axis);
+    } else {
+      rotation *= Eigen::AngleAxisd(by, axis).toRotationMatrix();
+    }
+  }
   PoseNumbers out{};
-  for (std::size_t k = 0; k < 9; ++k) out[k] = forward.value(frame.rotation[k]);
-  for (std::size_t k = 0; k < 3; ++k) out[9 + k] = forward.value(frame.position[k]);
+  Eigen::Map<ByRows>(out.data()) = rotation;
+  Eigen::Map<Eigen::Vector3d>(out.data() + 9) = position;
   return out;
 }
 
