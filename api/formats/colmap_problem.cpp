@@ -3,6 +3,7 @@
 
 #include "../../frontend/mat.hpp"
 #include "../../ir/error.hpp"
+#include "../../runtime/linear/dense.hpp"
 #include "../../solver/solve.hpp"
 #include "packed_text.hpp"
 #include "retriangulation.hpp"
@@ -153,6 +154,14 @@ struct Similarity {
   Eigen::Vector3d shift = Eigen::Vector3d::Zero();
 };
 
+/// The turn by the least angle that takes one unit vector to another.
+Eigen::Matrix3d nearest_turn(const Eigen::Vector3d& from, const Eigen::Vector3d& to) {
+  const Eigen::Vector3d cross = from.cross(to);
+  const double sine = cross.norm();
+  const Eigen::Vector3d axis = sine > 0 ? Eigen::Vector3d(cross / sine) : from.unitOrthogonal();
+  return Eigen::AngleAxisd(std::atan2(sine, from.dot(to)), axis).toRotationMatrix();
+}
+
 /// The similarity that takes points `from` as near as possible to points `to`, in columns, by
 /// weighted squares. Points on a line leave open how it turns about the line, and one point leaves
 /// open how it turns and scales: then it turns by the least angle, and keeps the scale.
@@ -165,19 +174,19 @@ Similarity nearest_similarity(Eigen::Matrix3Xd from, Eigen::Matrix3Xd to,
   to.colwise() -= end;
   const double of_from = weights.dot(from.colwise().squaredNorm()),
                of_to = weights.dot(to.colwise().squaredNorm());
-  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(to * weights.asDiagonal() * from.transpose(),
-                                              Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const runtime::Svd svd = runtime::accurate_svd(to * weights.asDiagonal() * from.transpose(),
+                                                 runtime::SvdVectors::both);
   Similarity out;
-  if (svd.info() != Eigen::Success) return out;  // products beyond the range of numbers
-  const Eigen::Matrix3d u = svd.matrixU(), v = svd.matrixV();
-  Eigen::Array3d d = svd.singularValues();
+  if (!svd.complete) return out;  // products beyond the range of numbers
+  const Eigen::Matrix3d u = svd.u, v = svd.v;
+  Eigen::Array3d d = svd.values;
   if (d[0] > kFlat * std::sqrt(of_from * of_to)) {
     if (d[1] > kFlat * d[0]) {
       const double sign = u.determinant() * v.determinant() < 0 ? -1 : 1;
       out.turn = u * Eigen::Vector3d(1, 1, sign).asDiagonal() * v.transpose();
       d[2] *= sign;
     } else {
-      out.turn = Eigen::Quaterniond::FromTwoVectors(v.col(0), u.col(0)).toRotationMatrix();
+      out.turn = nearest_turn(v.col(0), u.col(0));
       d[1] = d[2] = 0;
     }
     if (scales) out.scale = d.sum() / of_from;

@@ -3,13 +3,13 @@
 
 #include "../../frontend/problem.hpp"
 #include "../../ir/error.hpp"
+#include "../../runtime/linear/dense.hpp"
 #include "../../solver/solve.hpp"
 #include "disjoint_sets.hpp"
 #include "pose_graph_weights.hpp"
 
 #include <Eigen/Geometry>
 #include <Eigen/LU>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>
@@ -93,11 +93,11 @@ Matrix rotation_matrix(const Pose& pose, int dimension) {
 
 /// The rotation that is closest to a matrix. Source: Kabsch, 1976.
 Eigen::Quaterniond closest_rotation(const Matrix& matrix) {
-  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
-  Eigen::MatrixXd u = svd.matrixU();
-  if ((u * svd.matrixV().transpose()).determinant() < 0) u.col(u.cols() - 1) *= -1;
+  const runtime::Svd svd = runtime::accurate_svd(matrix, runtime::SvdVectors::both);
+  Eigen::MatrixXd u = svd.u;
+  if ((u * svd.v.transpose()).determinant() < 0) u.col(u.cols() - 1) *= -1;
   Eigen::Matrix3d rotation = Eigen::Matrix3d::Identity();
-  rotation.topLeftCorner(matrix.rows(), matrix.cols()) = u * svd.matrixV().transpose();
+  rotation.topLeftCorner(matrix.rows(), matrix.cols()) = u * svd.v.transpose();
   return Eigen::Quaterniond(rotation);
 }
 

@@ -2,12 +2,11 @@
 #include "pose_graph_weights.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../runtime/linear/dense.hpp"
 
 #include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
 #include <Eigen/LU>
-#include <Eigen/QR>
 
 #include <array>
 #include <cmath>
@@ -30,14 +29,8 @@ double harmonic_mean(const PoseGraph::Edge& edge, int first, int size) {
 
 /// A square root S of Ω = SᵀS that is positive semidefinite.
 Eigen::MatrixXd square_root(const Eigen::MatrixXd& omega) {
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(omega);
-  return eigen.eigenvalues().cwiseMax(0).cwiseSqrt().asDiagonal() *
-         eigen.eigenvectors().transpose();
-}
-
-/// R of S = Q R.
-Eigen::MatrixXd upper_of(const Eigen::MatrixXd& matrix) {
-  return Eigen::HouseholderQR<Eigen::MatrixXd>(matrix).matrixQR().triangularView<Eigen::Upper>();
+  const runtime::SymmetricEigen eigen = runtime::symmetric_eigen(omega);
+  return eigen.values.cwiseMax(0).cwiseSqrt().asDiagonal() * eigen.vectors.transpose();
 }
 
 int degrees(int dimension) { return dimension == 2 ? 3 : 6; }
@@ -103,16 +96,13 @@ bool has_semidefinite_block(const PoseGraph::Edge& edge, int first, int size) {
   if (has_definite_block(edge, first, size)) return true;
   constexpr double kRounding = 1e-6;  // files have six digits
   const Eigen::MatrixXd block = information(edge, first, size);
-  const Eigen::VectorXd values =
-      Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(block, Eigen::EigenvaluesOnly).eigenvalues();
+  const Eigen::VectorXd values = runtime::symmetric_eigenvalues(block);
   return values.allFinite() && values.minCoeff() >= -kRounding * values.cwiseAbs().maxCoeff();
 }
 
 std::string least_eigenvalue(const PoseGraph::Edge& edge, int first, int size) {
   const Eigen::MatrixXd block = information(edge, first, size);
-  const double least = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(block, Eigen::EigenvaluesOnly)
-                           .eigenvalues()
-                           .minCoeff();
+  const double least = runtime::symmetric_eigenvalues(block).minCoeff();
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g", block.allFinite() ? least : NAN);
   return text.data();
@@ -167,7 +157,7 @@ PoseGraph::Edge in_measured_frame(const PoseGraph::Edge& edge, int dimension) {
 Eigen::MatrixXd lower_factor(const PoseGraph::Edge& edge, int size) {
   if (has_definite_block(edge, 0, size))
     return Eigen::LLT<Eigen::MatrixXd>(information(edge, 0, size)).matrixL();
-  return upper_of(square_root(information(edge, 0, size))).transpose();
+  return runtime::upper_factor(square_root(information(edge, 0, size))).transpose();
 }
 
 Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size) {
@@ -176,7 +166,8 @@ Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size) {
     const Eigen::MatrixXd factor = Eigen::LLT<Eigen::MatrixXd>(from_the_end).matrixL();
     return factor.transpose().reverse();
   }
-  return upper_of(square_root(information(edge, 0, size)).rowwise().reverse()).reverse();
+  return runtime::upper_factor(square_root(information(edge, 0, size)).rowwise().reverse())
+      .reverse();
 }
 
 Eigen::MatrixXd information_factor(const PoseGraph::Edge& edge, int dimension) {

@@ -1,10 +1,11 @@
 // Eigenvalues of packed matrices.
 #include "negative_part.hpp"
 
+#include "dense.hpp"
+
 namespace topograd::runtime {
 
-void remove_negative_part(Eigen::Index n, double* packed,
-                          Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>& solver) {
+void remove_negative_part(Eigen::Index n, double* packed) {
   Eigen::MatrixXd full(n, n);
   double* entry = packed;
   for (Eigen::Index i = 0; i < n; ++i) {
@@ -12,10 +13,9 @@ void remove_negative_part(Eigen::Index n, double* packed,
   }
   // The eigenvalue solver requires finite matrices.
   if (!full.triangularView<Eigen::Lower>().toDenseMatrix().allFinite()) return;
-  solver.compute(full);
-  const Eigen::VectorXd negative = solver.eigenvalues().cwiseMin(0.0);
+  const auto [values, v] = symmetric_eigen(full);
+  const Eigen::VectorXd negative = values.cwiseMin(0.0);
   if (negative[0] == 0) return;
-  const Eigen::MatrixXd& v = solver.eigenvectors();
   const Eigen::MatrixXd part = v * negative.asDiagonal() * v.transpose();
   entry = packed;
   for (Eigen::Index i = 0; i < n; ++i) {

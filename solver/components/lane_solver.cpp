@@ -4,6 +4,7 @@
 #include "../../ir/evaluate.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../../runtime/factor/factor_report.hpp"
+#include "../../runtime/linear/dense.hpp"
 #include "../interrupts.hpp"
 #include "../linear/factor/dense_rows.hpp"
 #include "../linear/factor/normal_system.hpp"
@@ -11,7 +12,6 @@
 #include "../plan/decide.hpp"
 
 #include <Eigen/Cholesky>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>
@@ -934,13 +934,13 @@ void LaneSolver::find_covariance(const Lane& lane) {
   Eigen::MatrixXd jacobian;
   rows_at(lane, residuals, &jacobian);
   if (jacobian.rows() < n || !jacobian.allFinite()) return;
-  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(jacobian * scale.asDiagonal(), Eigen::ComputeThinV);
-  const Eigen::VectorXd& values = svd.singularValues();
+  const runtime::Svd svd =
+      runtime::accurate_svd(jacobian * scale.asDiagonal(), runtime::SvdVectors::right);
+  const Eigen::VectorXd& values = svd.values;
   const double least = std::numeric_limits<double>::epsilon() *
                        static_cast<double>(std::max(jacobian.rows(), n)) * values[0];
   if (!(values[n - 1] > least)) return;
-  const Eigen::MatrixXd half =
-      scale.asDiagonal() * svd.matrixV() * values.cwiseInverse().asDiagonal();
+  const Eigen::MatrixXd half = scale.asDiagonal() * svd.v * values.cwiseInverse().asDiagonal();
   covariance = half * half.transpose();
 }
 

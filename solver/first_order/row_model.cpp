@@ -1,11 +1,11 @@
 // The linear model of a sum of squares: norms of columns, and Gauss–Newton's step.
 #include "row_model.hpp"
 
+#include "../../runtime/linear/dense.hpp"
 #include "box.hpp"
 #include "control.hpp"
 
 #include <Eigen/QR>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <bit>
@@ -55,13 +55,13 @@ RowSteps::RowSteps(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& norms
     moved_ = Eigen::VectorXd::Constant(1, std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(upper, Eigen::ComputeThinU | Eigen::ComputeThinV);
-  const Eigen::VectorXd& values = svd.singularValues();
+  const runtime::Svd svd = runtime::fast_svd(upper, runtime::SvdVectors::both);
+  const Eigen::VectorXd& values = svd.values;
   Eigen::Index kept = 0;
   while (kept < values.size() && values[kept] > least_pivot * values[0]) ++kept;
   values_ = values.head(kept);
-  moved_ = -(svd.matrixU().leftCols(kept).transpose() * rotated.head(n));
-  right_ = qr.colsPermutation() * svd.matrixV().leftCols(kept);
+  moved_ = -(svd.u.leftCols(kept).transpose() * rotated.head(n));
+  right_ = qr.colsPermutation() * svd.v.leftCols(kept);
 }
 
 Eigen::VectorXd RowSteps::step(double lambda) const {

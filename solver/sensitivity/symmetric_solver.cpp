@@ -2,9 +2,10 @@
 #include "symmetric_solver.hpp"
 
 #include "../../runtime/cpu/factor/sparse_factor.hpp"
+#include "../../runtime/linear/dense.hpp"
 #include "../linear/factor/lower_pattern.hpp"
 
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 
 #include <algorithm>
 #include <cmath>
@@ -70,10 +71,10 @@ struct SymmetricSolver::Impl {
       for (std::size_t k = 0; k < columns_.size(); ++k)
         own[static_cast<Eigen::Index>(k)] = right[columns_[k]];
       if (dense_) {
-        Vector along = dense_->eigenvectors().transpose() * own;
+        Vector along = dense_->vectors.transpose() * own;
         for (Eigen::Index k = 0; k < along.size(); ++k)
-          along[k] = k < zeros_ ? 0 : along[k] / dense_->eigenvalues()[k];
-        found = dense_->eigenvectors() * along;
+          along[k] = k < zeros_ ? 0 : along[k] / dense_->values[k];
+        found = dense_->vectors * along;
       } else if (sparse_ && !failure_) {
         sparse_->solve({own.data(), columns_.size()}, {found.data(), columns_.size()});
       }
@@ -82,24 +83,20 @@ struct SymmetricSolver::Impl {
     }
 
    private:
-    using Eigenvectors = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>;
-
     void decompose(const SparseMatrix& scaled) {
-      dense_.emplace(Eigen::MatrixXd(scaled), Eigen::ComputeEigenvectors);
-      const Vector& values = dense_->eigenvalues();
+      dense_ = runtime::symmetric_eigen(Eigen::MatrixXd(scaled));
+      const Vector& values = dense_->values;
       const double largest = values[values.size() - 1], least = values[0] / largest;
       const auto size = static_cast<double>(values.size());
       if (least > kLeastShare * size) return;
       Eigen::Index column = 0;
-      dense_->eigenvectors().col(0).cwiseAbs().maxCoeff(&column);
+      dense_->vectors.col(0).cwiseAbs().maxCoeff(&column);
       failure_ = {columns_[static_cast<std::size_t>(column)], least};
       while (zeros_ < values.size() && values[zeros_] <= kZero * size * largest) ++zeros_;
       for (std::size_t k = 0; k < columns_.size(); ++k)
-        determined_[k] = dense_->eigenvectors()
-                             .row(static_cast<Eigen::Index>(k))
-                             .head(zeros_)
-                             .cwiseAbs()
-                             .maxCoeff() <= kNoPart;
+        determined_[k] =
+            dense_->vectors.row(static_cast<Eigen::Index>(k)).head(zeros_).cwiseAbs().maxCoeff() <=
+            kNoPart;
     }
 
     void factorise(const SparseMatrix& scaled, int threads) {
@@ -118,7 +115,7 @@ struct SymmetricSolver::Impl {
     Columns columns_;  // ascending
     std::vector<bool> determined_;
     std::optional<Failure> failure_;
-    std::optional<Eigenvectors> dense_;
+    std::optional<runtime::SymmetricEigen> dense_;
     Eigen::Index zeros_ = 0;  // eigenvalues
     std::optional<runtime::cpu::SparseFactor> sparse_;
   };

@@ -3,10 +3,9 @@
 #include "normal_inverse.hpp"
 
 #include "../../../runtime/cpu/factor/selected_inverse.hpp"
+#include "../../../runtime/linear/dense.hpp"
 #include "lower_pattern.hpp"
 
-#include <Eigen/QR>
-#include <Eigen/SVD>
 #include <Eigen/SparseCholesky>
 #include <Eigen/SparseQR>
 
@@ -33,25 +32,12 @@ constexpr double kNoPart = 1e-8;
 using Vector = Eigen::VectorXd;
 using Coordinates = std::vector<std::uint32_t>;
 
-/// Singular values of a square matrix, descending, and its right singular vectors.
-struct SingularValues {
-  explicit SingularValues(const Eigen::MatrixXd& R) {
-    constexpr Eigen::Index kMostByRotations = 200;  // which are more accurate, and slower
-    if (R.cols() <= kMostByRotations) {
-      take(Eigen::JacobiSVD<Eigen::MatrixXd, Eigen::NoQRPreconditioner>(R, Eigen::ComputeFullV));
-    } else {
-      take(Eigen::BDCSVD<Eigen::MatrixXd>(R, Eigen::ComputeFullV));
-    }
-  }
-  template <class Svd>
-  void take(const Svd& svd) {
-    values = svd.singularValues();
-    vectors = svd.matrixV();
-  }
-
-  Vector values;
-  Eigen::MatrixXd vectors;  // by column
-};
+/// Singular values of a square matrix, and its right singular vectors.
+runtime::Svd right_svd(const Eigen::MatrixXd& R) {
+  constexpr Eigen::Index kMostByRotations = 200;
+  return R.cols() <= kMostByRotations ? runtime::accurate_svd(R, runtime::SvdVectors::right)
+                                      : runtime::fast_svd(R, runtime::SvdVectors::right);
+}
 
 /// Flags of the coordinates in components with a small pivot.
 std::vector<bool> nearly_singular(const SparseMatrix& lower) {
@@ -314,11 +300,8 @@ DeterminedInverse DeterminedInverse::dense(const Eigen::MatrixXd& jacobian, doub
   if (n == 0) return DeterminedInverse(std::move(impl));
   // J and its triangular factor have the same singular values and right singular vectors.
   Eigen::MatrixXd R = Eigen::MatrixXd::Zero(n, n);
-  R.topRows(rows) = Eigen::HouseholderQR<Eigen::MatrixXd>(jacobian)
-                        .matrixQR()
-                        .topRows(rows)
-                        .triangularView<Eigen::Upper>();
-  const SingularValues svd(R);
+  R.topRows(rows) = runtime::upper_factor(jacobian);
+  const runtime::Svd svd = right_svd(R);
   const Vector& values = svd.values;
   const Eigen::Index most = n - std::max<Eigen::Index>(null_space_rank, 0);
   Eigen::Index kept = 0;
@@ -329,7 +312,7 @@ DeterminedInverse DeterminedInverse::dense(const Eigen::MatrixXd& jacobian, doub
   while (kept < most && large(values[kept])) ++kept;
   impl->rank = static_cast<std::size_t>(kept);
   const bool pseudo = null_space_rank < 0 || (null_space_rank > 0 && kept == most);
-  const Eigen::MatrixXd null = svd.vectors.rightCols(n - kept);
+  const Eigen::MatrixXd null = svd.v.rightCols(n - kept);
   for (Eigen::Index k = 0; k < n; ++k)
     impl->is_determined[static_cast<std::size_t>(k)] =
         pseudo || null.cols() == 0 || null.row(k).cwiseAbs().maxCoeff() <= kNoPart;
@@ -337,8 +320,7 @@ DeterminedInverse DeterminedInverse::dense(const Eigen::MatrixXd& jacobian, doub
   part.coordinates.resize(static_cast<std::size_t>(n));
   std::iota(part.coordinates.begin(), part.coordinates.end(), 0U);
   part.factor = Eigen::MatrixXd::Zero(n, std::max<Eigen::Index>(kept, 1));
-  part.factor.leftCols(kept) =
-      svd.vectors.leftCols(kept) * values.head(kept).cwiseInverse().asDiagonal();
+  part.factor.leftCols(kept) = svd.v.leftCols(kept) * values.head(kept).cwiseInverse().asDiagonal();
   impl->parts.push_back(std::move(part));
   return DeterminedInverse(std::move(impl));
 }

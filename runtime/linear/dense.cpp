@@ -1,0 +1,54 @@
+// Eigen's decompositions.
+#include "dense.hpp"
+
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+
+#include <algorithm>
+
+namespace topograd::runtime {
+namespace {
+
+using Eigen::MatrixXd;
+
+template <class Decomposition>
+Svd svd_by(const MatrixXd& matrix, SvdVectors vectors) {
+  const bool both = vectors == SvdVectors::both;
+  const Decomposition svd(matrix, both ? Eigen::ComputeThinU | Eigen::ComputeThinV
+                                       : static_cast<unsigned>(Eigen::ComputeThinV));
+  Svd out{.values = svd.singularValues(),
+          .u = {},
+          .v = svd.matrixV(),
+          .complete = svd.info() == Eigen::Success};
+  if (both) out.u = svd.matrixU();
+  return out;
+}
+
+}  // namespace
+
+SymmetricEigen symmetric_eigen(const MatrixXd& matrix) {
+  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(matrix);
+  return {solver.eigenvalues(), solver.eigenvectors()};
+}
+
+Eigen::VectorXd symmetric_eigenvalues(const MatrixXd& matrix) {
+  return Eigen::SelfAdjointEigenSolver<MatrixXd>(matrix, Eigen::EigenvaluesOnly).eigenvalues();
+}
+
+Svd accurate_svd(const MatrixXd& matrix, SvdVectors vectors) {
+  return svd_by<Eigen::JacobiSVD<MatrixXd>>(matrix, vectors);
+}
+
+Svd fast_svd(const MatrixXd& matrix, SvdVectors vectors) {
+  return svd_by<Eigen::BDCSVD<MatrixXd>>(matrix, vectors);
+}
+
+MatrixXd upper_factor(const MatrixXd& matrix) {
+  return Eigen::HouseholderQR<MatrixXd>(matrix)
+      .matrixQR()
+      .topRows(std::min(matrix.rows(), matrix.cols()))
+      .triangularView<Eigen::Upper>();
+}
+
+}  // namespace topograd::runtime
