@@ -98,6 +98,13 @@ void ArrayGraph::check(const View& view) const {
     throw Error(ErrorCode::InvalidArgument, "trace: index out of range");
 }
 
+void ArrayGraph::require(NodeId id) const {
+  if (id >= nodes_.size())
+    throw Error(ErrorCode::InvalidArgument, "trace: expected a node of this graph, which has " +
+                                                std::to_string(nodes_.size()) + ", got number " +
+                                                std::to_string(id));
+}
+
 NodeId ArrayGraph::append(Node node) {
   if (node.size > std::numeric_limits<Index>::max())
     throw Error(ErrorCode::InvalidArgument, "trace: expected arrays of fewer than 2^32 elements");
@@ -290,6 +297,12 @@ std::vector<NodeId> ArrayGraph::differing(NodeId begin, const std::vector<Sliced
 std::vector<NodeId> ArrayGraph::repeat(NodeId begin, std::size_t count,
                                        const std::vector<Sliced>& sliced,
                                        const std::vector<Carried>& carried) {
+  if (begin > nodes_.size()) throw Error(ErrorCode::InvalidArgument, "trace: nodes out of range");
+  for (const Sliced& s : sliced) {
+    const std::uint64_t last = s.first + (std::max<std::uint64_t>(count, 1) - 1) * s.step;
+    if (count > 0 && last + nodes_.at(s.stand_in).size > nodes_.at(s.source).size)
+      throw Error(ErrorCode::InvalidArgument, "trace: index out of range");
+  }
   for (const Carried& c : carried)
     if (nodes_.at(c.result).size != nodes_.at(c.start).size)
       throw Error(ErrorCode::Shape, "scan: a state of " + std::to_string(nodes_[c.start].size) +
@@ -334,6 +347,7 @@ std::vector<std::pair<NodeId, Index>> ArrayGraph::copy(NodeId begin, NodeId end,
   }
   std::vector<std::pair<NodeId, Index>> out;
   for (const NodeId result : results) {
+    require(result);
     const Place place = result < end ? body.at(result) : Place{result, 0};
     out.emplace_back(place.node, place.shift);
   }
@@ -341,6 +355,7 @@ std::vector<std::pair<NodeId, Index>> ArrayGraph::copy(NodeId begin, NodeId end,
 }
 
 void ArrayGraph::share(NodeId id) {
+  require(id);
   const auto at = std::ranges::lower_bound(shared_, id);
   if (at == shared_.end() || *at != id) shared_.insert(at, id);
 }
@@ -358,6 +373,7 @@ bool ArrayGraph::reads_shared(NodeId root) const {
 }
 
 std::vector<Index> ArrayGraph::unknowns_of(NodeId root) const {
+  require(root);
   // Elements of each node that are needed: of single ones, or all.
   std::vector<std::set<Index>> needed(root + std::size_t{1});
   std::set<Index> out;

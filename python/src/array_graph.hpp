@@ -160,7 +160,8 @@ class ArrayGraph {
   /// stand for what differs from one repetition to the next. Nodes that read none of these are
   /// shared. Returns for each of `carried` a node of its count + 1 values, the start first.
   ///
-  /// Throws Error{Shape} if a result is not as large as the start. Cost: linear in copied nodes.
+  /// Throws Error{Shape} if a result is not as large as the start, and Error{InvalidArgument} for
+  /// elements that a node does not have. Cost: linear in copied nodes.
   std::vector<NodeId> repeat(NodeId begin, std::size_t count, const std::vector<Sliced>& sliced,
                              const std::vector<Carried>& carried);
 
@@ -187,6 +188,8 @@ class ArrayGraph {
   /// differ in something else.
   std::optional<std::vector<NodeId>> difference(NodeId root, const ArrayGraph& other) const;
 
+  /// Throws Error{InvalidArgument} for a number that is not a node's.
+  void require(NodeId id) const;
   const Node& operator[](NodeId id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }
 

@@ -151,6 +151,8 @@ struct Graph {
 Bound model_of_function(Graph& graph, NodeId root, Memory x,
                         const std::vector<std::tuple<Index, Index, Index>>& blocks,
                         const py::object& loss, bool joins_rows, const std::vector<NodeId>& data) {
+  graph.graph.require(root);
+  for (const NodeId node : data) graph.graph.require(node);
   std::vector<UnknownArray> proposed;
   for (const auto& [first, width, count] : blocks) proposed.push_back({first, width, count});
   Bound bound;
@@ -204,11 +206,16 @@ void bind_graph(py::module_& module) {
       .def("join", &Graph::join)
       .def("model", &model_of_function, py::arg("root"), py::arg("x"), py::arg("blocks"),
            py::arg("loss"), py::arg("joins_rows"), py::arg("data") = std::vector<NodeId>())
-      .def("loss", [](const Graph& g, NodeId root) { return traced_loss(g.graph, root); })
+      .def("loss",
+           [](const Graph& g, NodeId root) {
+             g.graph.require(root);
+             return traced_loss(g.graph, root);
+           })
       .def(
           "add_blocks",
           [](Graph& g, Bound& bound, NodeId root, std::size_t width, const py::object& loss,
              const std::string& label, BlockKind kind, bool joins_sharing) {
+            g.graph.require(root);
             const AddOptions options{.kind = kind,
                                      .loss = loss_from(loss),
                                      .label = label,

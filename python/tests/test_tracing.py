@@ -603,6 +603,19 @@ class Tracing(unittest.TestCase):
         np.testing.assert_array_equal(data, np.arange(3.0))
         self.assertIs(Damped.__call__.__globals__, globals())
 
+    def test_nodes_of_no_graph_are_refused(self):
+        graph = _core.Graph()
+        calls = {
+            "unknowns_of": (2,), "share": (0,), "loss": (5,), "model": (1, np.zeros(1), [], None, False),
+            "repeat": (7, 2, [], []), "copy": (0, 0, [], [3]),
+        }
+        for name, arguments in calls.items():
+            with self.subTest(name), self.assertRaises(topograd.ArgumentError):
+                getattr(graph, name)(*arguments)
+        source, stand_in = graph.unknowns(0, 4), graph.numbers(np.zeros(2))
+        with self.assertRaisesRegex(topograd.ArgumentError, "index out of range"):
+            graph.repeat(stand_in, 3, [(stand_in, source, 0, 2)], [])
+
     def test_shapes_that_do_not_fit(self):
         with self.assertRaises(ValueError):
             trace_function(lambda x: x[:3] + x[:4], 12, 1.0, (), {})
