@@ -2,6 +2,7 @@
 #include "system_search.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/short_loop.hpp"
 #include "factor_step.hpp"
 #include "pcg_step.hpp"
 #include "projected_step.hpp"
@@ -11,7 +12,6 @@
 #include <limits>
 #include <numeric>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -134,7 +134,7 @@ int threads_of(const SolverOptions& options) {
   constexpr int kThreadsOfPortableBits = 8;
   if (options.bits == Bits::portable) return kThreadsOfPortableBits;
   if (options.threads > 0) return options.threads;
-  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+  return ir::pool_threads();
 }
 
 SystemFacts SystemSearch::facts() const {
