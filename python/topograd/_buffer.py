@@ -8,7 +8,8 @@ import numpy as np
 
 from . import _functions, _ufuncs
 from ._complex import ComplexArray, as_complex, is_complex
-from ._trace import Array, Flat, Scalar, Trace, TracingError, contains_traced, plain, tracer_of
+from ._trace import (ARRAYS, Array, Flat, Scalar, Trace, TracingError, contains_traced, numbers_in, plain,
+                     tracer_of)
 
 
 def _address(array: np.ndarray) -> int:
@@ -207,6 +208,30 @@ def _attribute(traced: Any, name: str) -> Any:
 
 
 _forward()
+
+
+def _add_operators() -> None:
+    """Arithmetic with a traced array, which records an op without NumPy's dispatch."""
+
+    def operator(name: str, op: str) -> Any:
+        original = getattr(np.ndarray, name)
+
+        def call(self: Buffer, other: Any) -> Any:
+            if type(other) is Array or type(other) is Scalar:
+                numbers = numbers_in(self)
+                if numbers is not None:
+                    return other.tracer.apply(op, numbers, other)
+            return original(self, other)
+
+        call.__name__ = name
+        return call
+
+    for name, op in (("__add__", "add"), ("__sub__", "sub"), ("__mul__", "mul"), ("__truediv__", "div")):
+        setattr(Buffer, name, operator(name, op))
+    ARRAYS.add(Buffer)
+
+
+_add_operators()
 
 
 def buffered(made: Any, roots: Any = ()) -> Any:

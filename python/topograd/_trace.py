@@ -149,15 +149,20 @@ class Trace:
 
     def numbers(self, values: Any, boolean: bool = False) -> "Array":
         """Numbers as data of the residuals. Copies."""
-        values = plain(values)
-        if isinstance(values, Array):
-            return self._own(values)
-        if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
-            raise TracingError("masked arrays cannot be traced; use compressed(), or rows without what is masked")
-        array = as_numpy(values)
+        if type(values) is np.ndarray:
+            array = values
+        else:
+            values = plain(values)
+            if isinstance(values, Array):
+                return self._own(values)
+            if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
+                raise TracingError("masked arrays cannot be traced; use compressed(), or rows without what is "
+                                   "masked")
+            array = as_numpy(values)
         if array.dtype.kind not in "fiub":
             raise TracingError(f"numbers of type {array.dtype} cannot be traced")
-        node = self.graph.numbers(np.ascontiguousarray(array, dtype=float).reshape(-1))
+        plainly = array.ndim == 1 and array.dtype.char == "d" and array.flags.c_contiguous
+        node = self.graph.numbers(array if plainly else np.ascontiguousarray(array, dtype=float).reshape(-1))
         if self.sources is not None:
             self.sources.append((node, array))
         return self.wrap(node, array.shape, boolean or array.dtype.kind == "b")
@@ -192,10 +197,18 @@ class Trace:
         return value
 
     def _operand(self, value: Any) -> Any:
-        if type(value) is float:
+        kind = type(value)
+        if kind is float:
             return value
-        if isinstance(value, Array):
+        if kind is Array:
+            storage = value._storage
+            if storage.trace is not self:
+                self._own(value)
+            return (storage.node, storage.memory, value._shadow)
+        if kind is Scalar:
             return self._own(value)._operand()
+        if kind is np.ndarray and value.dtype.kind in "fiub":
+            return self.numbers(value)._operand()
         if isinstance(value, (float, int, np.number, np.bool_)):
             return float(value)
         return self.array(value)._operand()
@@ -461,6 +474,9 @@ class Array(Traced, NDArrayOperatorsMixin):
             self.tracer.slow.append(
                 (user_location(), f"a loop over {count} elements; use operations on whole arrays")
             )
+        if self._shadow is self._storage.memory:
+            element, boolean = self._storage.element, self.boolean
+            return (element(k, boolean) for k in range(count))
         return (self[k] for k in range(count))
 
     def __repr__(self) -> str:
@@ -797,6 +813,14 @@ class Scalar(Array):
 
 #: Types of numbers that are operands as they are.
 _NUMBERS = frozenset((float, int, np.float64))
+#: Types of arrays of numbers, to which _buffer adds its own.
+ARRAYS: set[type] = {np.ndarray}
+
+
+def numbers_in(array: Any) -> Any:
+    """Real numbers of an array that is not traced, as NumPy's; else None."""
+    found = plain(array)
+    return found if type(found) is np.ndarray and found.dtype.kind in "fiub" else None
 
 
 def _add_operators() -> None:
@@ -808,6 +832,11 @@ def _add_operators() -> None:
             if kind is Array or kind is Scalar or kind in _NUMBERS:
                 a, b = (other, self) if reflected else (self, other)
                 return self.tracer.apply(op, a, b, boolean=boolean)
+            if kind in ARRAYS and not boolean:
+                numbers = numbers_in(other)
+                if numbers is not None:
+                    a, b = (numbers, self) if reflected else (self, numbers)
+                    return self.tracer.apply(op, a, b)
             return ufunc(other, self) if reflected else ufunc(self, other)
 
         def of_scalar(self: Scalar, other: Any) -> Any:
@@ -831,6 +860,10 @@ def _add_operators() -> None:
         binary(f"__{name}__", op, ufunc, False, False)
         binary(f"__r{name}__", op, ufunc, False, True)
         setattr(Scalar, f"__i{name}__", getattr(Scalar, f"__{name}__"))
+    def negative(self: Array) -> Any:
+        return np.negative(self) if self.boolean else self.tracer.apply("neg", self)
+
+    setattr(Array, "__neg__", negative)
     for name in ("pow", "mod", "floordiv", "and", "or", "xor"):  # numbers are replaced, not changed
         setattr(Scalar, f"__i{name}__", getattr(NDArrayOperatorsMixin, f"__{name}__"))
     for name, ufunc in (("lt", np.less), ("le", np.less_equal), ("gt", np.greater),
