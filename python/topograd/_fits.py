@@ -29,6 +29,8 @@ _SHARE, _LEAST_SHARE = 1e-8, 1e-20
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
 _LEAST_SQUARE, _EPS = 1e-280, float(np.finfo(float).eps)
+#: The least square of a length above which no number of a covariance is too large.
+_SURE_SQUARE = 1e-200
 #: Status of a solve that a callback ended.
 _STOPPED = 99
 
@@ -68,21 +70,24 @@ def _covariance(jacobian: Any) -> np.ndarray:
     """
     dense = jacobian if isinstance(jacobian, np.ndarray) else jacobian.toarray()
     rows, n = dense.shape
-    unknown = np.full((n, n), np.inf)
     if rows < n:
-        return unknown
+        return np.full((n, n), np.inf)
     squares = np.einsum("ij,ij->j", dense, dense)
-    if _LEAST_SQUARE < squares.min() and squares.max() < 1 / _LEAST_SQUARE:
+    least, most = squares.min(), squares.max()
+    if _LEAST_SQUARE < least and most < 1 / _LEAST_SQUARE:
         scale = np.sqrt(squares)
     else:
         largest = np.abs(dense).max(axis=0)
         if not ((largest > 0) & (largest < np.inf)).all():
-            return unknown
+            return np.full((n, n), np.inf)
         scaled = dense / largest
         scale = largest * np.sqrt((scaled * scaled).sum(axis=0))
     _, s, vt, failed = dgesdd(dense / scale, full_matrices=0, overwrite_a=1)
     if failed or not s[-1] > _EPS * max(dense.shape) * s[0]:
-        return unknown
+        return np.full((n, n), np.inf)
+    if least > _SURE_SQUARE:
+        half = vt.T / s / scale[:, np.newaxis]
+        return half @ half.T
     with np.errstate(over="ignore"):
         half = vt.T / s / scale[:, np.newaxis]
         return half @ half.T

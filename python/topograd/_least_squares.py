@@ -620,9 +620,6 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
             deviation, values, unknowns, f, tolerance):
         a.difference, a.reached = _difference(values, unknowns, f), x.copy()
         return None
-    gradient = solver.gradient(unknowns) / a.scale
-    optimality = _optimality(a, x, gradient)
-    stopped = called is not None and called.stopped
 
     def jacobian() -> Any:
         dense = not a.sparse and f.size * x.size <= _DENSE
@@ -638,8 +635,14 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         places = np.repeat(np.arange(f.size) * x.size, np.diff(starts)) + columns
         return np.bincount(places, numbers, f.size * x.size).reshape(f.size, x.size)
 
+    at_end = jacobian() if f.size * x.size <= _MOST_IN_ENGINE else None
+    gradient = (np.dot(f, at_end) if a.loss == "linear" and isinstance(at_end, np.ndarray)
+                else solver.gradient(unknowns) / a.scale)
+    optimality = _optimality(a, x, gradient)
+    stopped = called is not None and called.stopped
     status = -2 if stopped else _status(a, core.termination, steps, unknowns, optimality,
-                                        lambda: _has_vanished(a, x, f, gradient, jacobian()))
+                                        lambda: _has_vanished(a, x, f, gradient,
+                                                              jacobian() if at_end is None else at_end))
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
         active_mask=_active(a, x), nfev=len(steps),
@@ -648,8 +651,8 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
-    if f.size * x.size <= _MOST_IN_ENGINE:
-        result["jac"] = jacobian()
+    if at_end is not None:
+        result["jac"] = at_end
     return result
 
 
@@ -928,7 +931,7 @@ def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, eval
     all if no step was made."""
     x, f = found["x"], found["fun"]
     at_start = found["summary"].accepted == 0
-    if x.size * f.size > _DENSE or found["cost"] == 0.0 or np.all(found["grad"]) and not at_start:
+    if not at_start and found["grad"].all() or x.size * f.size > _DENSE or found["cost"] == 0.0:
         return found
     largest = abs(csr_matrix(found["jac"])).max(axis=0).toarray().ravel()
     still = np.flatnonzero((largest == 0) | at_start)
