@@ -54,9 +54,21 @@ class CurveFit(unittest.TestCase):
                 ours = topograd.curve_fit(decay, T, Y, options=OURS, **arguments)
                 np.testing.assert_allclose(ours[0], theirs[0], 1e-5)
                 np.testing.assert_allclose(ours[1], theirs[1], 1e-3, 1e-9)
-        full = topograd.curve_fit(decay, T, Y, full_output=True, options=OURS)
-        self.assertEqual(len(full), 5)
-        np.testing.assert_allclose(full[2]["fvec"], decay(T, *full[0]) - Y)
+
+    def test_full_output(self):
+        for arguments in ({}, {"method": "trf"}, {"bounds": (0, 5)}):
+            theirs = scipy.optimize.curve_fit(decay, T, Y, full_output=True, **arguments)[2]
+            full = topograd.curve_fit(decay, T, Y, full_output=True, options=OURS, **arguments)
+            self.assertEqual(len(full), 5)
+            known = full[2]
+            self.assertEqual(set(known), set(theirs))
+            np.testing.assert_allclose(known["fvec"], decay(T, *full[0]) - Y)
+        theirs = scipy.optimize.curve_fit(decay, T, Y, full_output=True)[2]
+        known = topograd.curve_fit(decay, T, Y, full_output=True, options=OURS)[2]
+        np.testing.assert_array_equal(known["ipvt"], theirs["ipvt"])
+        r, expected = (np.triu(k["fjac"].T[:3]) for k in (known, theirs))
+        np.testing.assert_allclose(np.abs(r), np.abs(expected), 1e-4)
+        self.assertEqual((known["qtf"].shape, known["fjac"].shape), ((3,), (3, T.size)))
 
     def test_what_the_data_do_not_determine_has_an_infinite_covariance(self):
         """As by SciPy's 'lm': its pseudo-inverse gives 0 for an unknown that is not read."""
@@ -72,6 +84,9 @@ class CurveFit(unittest.TestCase):
                     with self.assertWarnsRegex(OptimizeWarning, "Covariance of the parameters"):
                         _, pcov = topograd.curve_fit(f, T, Y, p0, method=method, options=OURS)
                     self.assertTrue(np.all(np.isinf(pcov)))
+        with self.assertWarns(OptimizeWarning):  # also of a perfect fit, whose variance is 0
+            _, pcov = topograd.curve_fit(lambda t, a, b: a * t + b * t, T, 2 * T, [1, 1], options=OURS)
+        self.assertTrue(np.all(np.isinf(pcov)))
         for name in ("unread", "flat"):
             with self.assertWarns(OptimizeWarning):
                 self.assertTrue(np.all(np.isinf(scipy.optimize.curve_fit(cases[name][0], T, Y,

@@ -492,6 +492,10 @@ class AgainstScipy(unittest.TestCase):
             "not finite": dict(fun=lambda x: np.log(x - 1)),
             "fewer rows": dict(fun=lambda x: x[:2], method="lm"),
             "shape of jac": dict(jac=lambda x: np.ones((40, 2))),
+            "nothing": dict(fun=lambda x: None),
+            "nothing in a list": dict(fun=lambda x: [x[0], None, x[1]]),
+            "text": dict(fun=lambda x: "residuals"),
+            "booleans": dict(fun=lambda x: x > 0),
             "not a function": dict(fun=3),
             "unknown argument": dict(tolerance=3),
         }
@@ -503,6 +507,13 @@ class AgainstScipy(unittest.TestCase):
                     scipy.optimize.least_squares(**arguments)
                 with self.assertRaises(type(theirs.exception)):
                     topograd.least_squares(**arguments)
+
+    def test_complex_residuals_are_refused(self):
+        """SciPy goes on with them, to complex unknowns and a negative cost."""
+        with self.assertRaisesRegex(TypeError, "must return real numbers.*view"):
+            topograd.least_squares(lambda x: (x - 1) * (1 + 1j), [0.0, 3.0])
+        with self.assertRaisesRegex(TypeError, "must return real numbers"):
+            topograd.curve_fit(lambda t, a, b: a / (1 + 1j * b * t), T, T, bounds=(0, 5))
 
     def test_no_unknowns(self):
         for method in ("trf", "dogbox", "lm"):

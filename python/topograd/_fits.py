@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import numpy as np
 import scipy.optimize
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 from scipy.linalg.lapack import dgesdd
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
@@ -145,7 +145,8 @@ def curve_fit(
 
     Returns
     -------
-    popt (n,) and pcov (n, n); with full_output also infodict, mesg and ier.
+    popt (n,) and pcov (n, n); with full_output also infodict, mesg and ier. infodict has nfev and fvec,
+    and without bounds, by no method or 'lm', also fjac, ipvt and qtf.
 
     pcov is infinite, with SciPy's OptimizeWarning, where the data do not determine all of p: by every
     method as by SciPy's 'lm', whose others leave directions out that the data do not determine. Units
@@ -164,31 +165,42 @@ def curve_fit(
         return scipy.optimize.curve_fit(f, xdata, ydata, p0, sigma, absolute_sigma, checks, bounds,
                                         method, jac, **more, **kwargs)
 
+    fit: OptimizeResult | None = None
     try:
         fit = _traced_fit(f, xdata, ydata, p0, sigma, bounds, method, nan_policy, given, dict(kwargs))
     except _core.Error as error:
         if not falls_back or error.code in _NO_DEVICE:
             raise
-        return scipys()
-    except Exception:  # SciPy says what is wrong with the arguments, or takes what cannot be traced
-        if not falls_back:
+    except Exception as error:  # SciPy says what is wrong with arguments, or takes what cannot be traced
+        if not falls_back or hasattr(error, "not_real"):
             raise
+    if fit is None or not fit.success and falls_back:
         return scipys()
     if not fit.success:
-        if not falls_back:
-            raise RuntimeError("Optimal parameters not found: " + fit.message)
-        return scipys()
+        raise RuntimeError("Optimal parameters not found: " + fit.message)
     covariance = _covariance(fit.jac)
     rows = fit.fun.size
-    if not absolute_sigma:
-        covariance = (covariance * (2 * fit.cost / (rows - fit.x.size)) if rows > fit.x.size
-                      else np.full_like(covariance, np.inf))
-    if np.isinf(covariance).all():
+    if not absolute_sigma and rows <= fit.x.size:
+        covariance = np.full_like(covariance, np.inf)
+    if covariance.flat[0] == np.inf and np.isinf(covariance).all():
         warnings.warn("Covariance of the parameters could not be estimated", OptimizeWarning,
                       stacklevel=2)
+    elif not absolute_sigma:
+        covariance = covariance * (2 * fit.cost / (rows - fit.x.size))
     if full_output:
-        return fit.x, covariance, dict(nfev=fit.nfev, fvec=fit.fun), fit.message, fit.status
+        known = dict(nfev=fit.nfev, fvec=fit.fun)
+        if (method is None and bounds is _UNBOUNDED or method == "lm") and isinstance(fit.jac, np.ndarray):
+            known.update(_factors(fit.jac, fit.fun))
+        return fit.x, covariance, known, fit.message, fit.status
     return fit.x, covariance
+
+
+def _factors(jacobian: np.ndarray, f: np.ndarray) -> dict:
+    """What MINPACK leaves of QR with column pivoting: R above the reflections in the transposed matrix,
+    the order of the columns, counted from 1, and the first numbers of Qᵀf."""
+    (packed, _), _, order = qr(jacobian, mode="raw", pivoting=True)
+    return {"fjac": packed.T, "ipvt": (order + 1).astype(np.int32),
+            "qtf": qr(jacobian, mode="economic", pivoting=True)[0].T @ f}
 
 
 def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds: Any, method: Any,

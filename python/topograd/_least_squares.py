@@ -138,6 +138,29 @@ def _bounds(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
+def _not_real(what: str) -> TypeError:
+    """The error on a function that returned something else than real numbers, marked for curve_fit."""
+    error = TypeError("`fun` must return " + what)
+    setattr(error, "not_real", True)
+    return error
+
+
+def _real(found: Any) -> np.ndarray:
+    """What a function returned, as residuals. SciPy goes on with complex ones, to no minimum."""
+    values = np.asarray(found)
+    kind = values.dtype.kind
+    if kind in "fiu":
+        return np.atleast_1d(values.astype(float, copy=False))
+    if found is None:
+        raise _not_real("residuals, got None: has it a return statement?")
+    if kind == "c":
+        raise _not_real("real numbers, got complex ones: return z.view(float), or "
+                        "np.concatenate([z.real, z.imag])")
+    if kind == "O" and all(v is not None for v in values.flat):
+        return np.atleast_1d(values.astype(float))
+    raise _not_real(f"numbers, got an array of {values.dtype}")
+
+
 class _Arguments:
     """Checked arguments of a call."""
 
@@ -803,7 +826,7 @@ def least_squares(
         return np.atleast_1d(np.asarray(fun(x, *args, **keywords), dtype=float))
 
     at_start = time.perf_counter()
-    f0 = evaluate(a.x0.copy())
+    f0 = _real(fun(a.x0.copy(), *args, **keywords))
     at_start = time.perf_counter() - at_start
     a.check_values(f0, loss, lambda: jac(a.x0.copy(), *args, **keywords))
     try:
