@@ -306,6 +306,12 @@ class AgainstScipy(unittest.TestCase):
         at_minimum = topograd.least_squares(lambda p: np.abs(p) + 1, [0.0])
         self.assertEqual((at_minimum.x[0], at_minimum.nfev), (0.0, 1))
 
+    def test_rounding_in_a_linear_function_is_no_derivative(self):
+        """The slope of a line through three points does not depend on the middle one."""
+        found = topograd.least_squares(lambda x: np.polyfit([0.0, 0.5, 1.0], x, 1)[0] * np.ones(3),
+                                       [1.1, 2.2, 1.7], options={"fallback": False})
+        np.testing.assert_allclose([found.x[2] - found.x[0], found.x[1]], [0, 2.2], 0, 1e-9)
+
     def test_a_power_of_zero(self):
         """Kohlrausch's decay with a sample at t = 0."""
         t = np.linspace(0, 10, 60)

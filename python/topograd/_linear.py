@@ -20,14 +20,18 @@ _MOST = 4096
 _numpy: Any = np
 
 
-def _weighted_sum(trace: Trace, a: Array, matrix: np.ndarray) -> Array:
-    """matrix (outputs, n) times a (n,); zeros of the matrix are left out."""
-    used = matrix != 0
+#: Entries of a matrix that are rounding beside the largest of their row.
+_ROUNDING = 1e-15
+
+
+def _weighted_sum(trace: Trace, a: Array, matrix: np.ndarray, largest: np.ndarray) -> Array:
+    """matrix (outputs, n) times a (n,); what is nothing beside the largest entry of a row is left out."""
+    used = np.abs(matrix) > _ROUNDING * largest[:, np.newaxis]
     most = int(used.sum(axis=1).max(initial=0))
     if most == 0:
         return trace.numbers(np.zeros(len(matrix)))
     if most > 0.5 * a.size:
-        return np.sum(matrix * a, axis=1)
+        return np.sum(np.where(used, matrix, 0.0) * a, axis=1)
     at = np.argsort(~used, axis=1, kind="stable")[:, :most]
     weights = np.take_along_axis(np.where(used, matrix, 0.0), at, 1)
     return np.sum(a[at] * weights, axis=1)
@@ -50,7 +54,8 @@ def apply(trace: Trace, function: Callable[[np.ndarray], Any], a: Any) -> Any:
             one[k] = unit
             columns[k] = np.asarray(function(one.reshape(shape))).ravel() - constant.ravel()
         flat = part.reshape(-1)
-        pieces = [_weighted_sum(trace, flat, np.ascontiguousarray(m.T))
+        largest = np.abs(columns).max(axis=0, initial=0.0)
+        pieces = [_weighted_sum(trace, flat, np.ascontiguousarray(m.T), largest)
                   for m in ([columns.real, columns.imag] if constant.dtype.kind == "c" else [columns])]
         total = pieces if total is None else [s + p for s, p in zip(total, pieces)]
     numbers = [constant.real, constant.imag] if constant.dtype.kind == "c" else [constant]
