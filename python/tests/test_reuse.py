@@ -6,6 +6,7 @@ import unittest
 
 import numpy as np
 import scipy.optimize
+from scipy import interpolate
 
 import topograd
 from topograd import _least_squares, _reuse
@@ -130,6 +131,26 @@ class Reuse(unittest.TestCase):
                 self.check(with_globals, [1, 1.0], T, data(seed))
         finally:
             OFFSET, FACTOR = 0.5, np.ones(40)
+
+    def test_interpolators(self):
+        try:
+            spline = interpolate.CubicSpline(T, np.exp(-T))
+        except AttributeError as error:  # test_numpy2 hides what this SciPy asks for
+            self.skipTest(str(error))
+        surface = interpolate.RectBivariateSpline(T[::8], T[::8], np.outer(T[::8], np.cos(T[::8])))
+        table = interpolate.RegularGridInterpolator((T[::8], T[::8]), np.outer(T[::8], np.cos(T[::8])))
+
+        def fun(x):
+            return np.r_[spline(x[0]) - 0.3, surface.ev(x[0], x[1]) + 1, table(x) + 1, x - 1]
+
+        for _ in range(3):
+            self.check(fun, [1.0, 1.2])
+        self.assertEqual(self.traced, 1)
+        for _ in range(4):
+            self.check(fun, [1.0, 1.2])
+            spline.c[-1] *= 1.01
+            surface.tck[2][:] *= 1.02
+            table.values[...] += 0.1
 
     def test_memory_that_changes_in_place(self):
         y = data(0)

@@ -153,7 +153,21 @@ class Reading:
                     self._values(tuple(value.keywords.items())))
         return self._instance(value, kind)
 
+    def _interpolator(self, value: Any, kind: type) -> Any:
+        """An object of scipy.interpolate: Python's classes, whose methods do not change."""
+        found: list[Any] = [self._same(kind)]
+        for base in kind.__mro__[:-1]:
+            if not base.__flags__ & _MADE_IN_PYTHON:
+                raise _Unknown
+            slots = base.__dict__.get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name not in ("__dict__", "__weakref__"):
+                    found.append(self._value(getattr(value, name, None)))
+        return (*found, self._values(tuple(getattr(value, "__dict__", {}).items())))
+
     def _instance(self, value: Any, kind: type) -> Any:
+        if kind.__module__.startswith("scipy.interpolate"):
+            return self._interpolator(value, kind)
         found: list[Any] = [self._same(kind)]
         for base in kind.__mro__[:-1]:
             if _library(base.__module__) or "__slots__" in base.__dict__ or not (
