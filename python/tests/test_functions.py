@@ -24,6 +24,12 @@ SPARSE = sparse.random(4, 12, 0.4, "csr", random_state=3)
 FILLED = interpolate.interp1d(TIMES, np.sin(TIMES), bounds_error=False, fill_value=0.0)
 NORMAL = stats.norm(0.5, 2.0)
 SPLINE = interpolate.CubicSpline(TIMES, np.sin(TIMES))
+PLACES = np.array([0.0, 0.4, 0.9, 1.1, 1.7, 2.2, 2.6])
+TABLE = np.sin(np.outer(PLACES, PLACES + 1))
+LINEAR = interpolate.RegularGridInterpolator((PLACES, PLACES), TABLE)
+NEAREST = interpolate.RegularGridInterpolator((PLACES, PLACES), TABLE, method="nearest")
+FILLED_TABLE = interpolate.RegularGridInterpolator((PLACES, PLACES), TABLE, bounds_error=False, fill_value=-1.5)
+SURFACE = interpolate.RectBivariateSpline(PLACES, PLACES, TABLE)
 
 
 def m43(x):
@@ -174,6 +180,10 @@ FUNCTIONS = {
     "jn": lambda x: special.jn(2, x),
     "jv": lambda x: special.jv(3, x),
     "j0 big": lambda x: special.j0(10 * x),
+    "y0": lambda x: special.y0(x),
+    "y1": lambda x: special.y1(x),
+    "yn": lambda x: special.yn(3, x),
+    "y0 big": lambda x: special.y0(20 * x),
     "i0": lambda x: special.i0(x),
     "i1": lambda x: special.i1(x),
     "k0": lambda x: special.k0(x),
@@ -234,6 +244,14 @@ FUNCTIONS = {
     "CubicSpline": lambda x: interpolate.CubicSpline(TIMES, np.sin(TIMES))(x),
     "CubicSpline d": lambda x: interpolate.CubicSpline(TIMES, np.sin(TIMES))(x, 1),
     "interp1d": lambda x: interpolate.interp1d(TIMES, np.sin(TIMES))(x),
+    "RegularGridInterpolator": lambda x: LINEAR(x.reshape(6, 2)),
+    "RegularGridInterpolator, filled": lambda x: FILLED_TABLE((2 * x[:6], x[6:])),
+    "interpn": lambda x: interpolate.interpn((PLACES, PLACES), TABLE, x.reshape(6, 2), bounds_error=False, fill_value=None),
+    "RectBivariateSpline": lambda x: SURFACE.ev(x[:6], x[6:]),
+    "RectBivariateSpline, clipped": lambda x: SURFACE(2 * x[:6], x[6:], grid=False),
+    "RectBivariateSpline dx": lambda x: SURFACE.ev(x[:6], x[6:], 1, 0),
+    "RectBivariateSpline grid": lambda x: interpolate.RectBivariateSpline(PLACES, PLACES, TABLE, kx=2, ky=1)(
+        np.sort(x[:4]), np.sort(x[4:6])).ravel(),
     "interp1d cubic": lambda x: interpolate.interp1d(TIMES, np.sin(TIMES), kind="cubic")(x),
     "Pchip": lambda x: interpolate.PchipInterpolator(TIMES, np.sin(TIMES))(x),
     "Akima": lambda x: interpolate.Akima1DInterpolator(TIMES, np.sin(TIMES))(x),
@@ -509,6 +527,7 @@ class Functions(unittest.TestCase):
             "erfinv": np.r_[-0.999, -0.3, 0.0, 0.7, 0.99], "dawsn": np.r_[-3.0, 0.1, 1, 5, 30],
             "gammaln": np.r_[-1.5, 1e-3, 0.5, 1, 2, 30, 1e5], "gamma": np.r_[-2.5, -0.5, 0.1, 1, 5, 20],
             "digamma": np.r_[-1.5, 0.01, 1, 10, 1e4], "j0": np.r_[-30.0, 0, 3, 24.9, 25.1, 200],
+            "y0": np.r_[1e-8, 0.9, 24.9, 25.1, 200], "y1": np.r_[1e-8, 2.2, 24.9, 25.1, 200],
             "j1": np.r_[-30.0, -2, 0, 3, 24.9, 25.1, 200], "i0": np.r_[-20.0, 0, 3, 24.9, 25.1, 100],
             "i1": np.r_[-20.0, 0, 3, 24.9, 25.1, 100], "k0": np.r_[0.1, 1, 10, 50],
             "k1": np.r_[0.1, 1, 10, 50], "exprel": np.r_[-2.0, -1e-6, 0, 1e-7, 1e-4, 3],
@@ -533,9 +552,12 @@ class Functions(unittest.TestCase):
 
     def test_what_is_left_to_scipy_is_named(self):
         cases = {
-            "scipy.special.y0": lambda x: special.y0(x),
+            "scipy.special.betainc": lambda x: special.betainc(x[0], x[1], TIMES / 9),
+            "RegularGridInterpolator at unknowns can be traced by 'linear'": lambda x: NEAREST(x.reshape(6, 2)),
+            "interpolate.griddata cannot be traced: .*RectBivariateSpline": lambda x: interpolate.griddata(
+                NUMBERS[:, :2], NUMBERS[:, 0], x.reshape(6, 2)),
             "solve_ivp": lambda x: integrate.solve_ivp(lambda t, y: -x[0] * y, (0, 1), [x[1]]).y[0],
-            "np.linalg.eigvalsh": lambda x: np.linalg.eigvalsh(definite(x)),
+            "np.linalg.eigvalsh cannot be traced: .*unknowns of their own": lambda x: np.linalg.eigvalsh(definite(x)),
             "np.delete": lambda x: np.delete(NUMBERS, x[0]),
             "np.compress": lambda x: np.compress(x > 1, x),
             "a branch on a value": lambda x: x if x[0] > 1 or np.isnan(x).any() else 2 * x,
@@ -545,8 +567,8 @@ class Functions(unittest.TestCase):
             "scipy.stats.t.cdf": lambda x: stats.t.cdf(TIMES, x[0]),
             "between more than 64 points": lambda x: np.interp(0.5, np.cumsum(np.repeat(x, 9)), np.ones(108)),
             "quad with": lambda x: integrate.quad(lambda u: u * x[0], 0, 1, points=[0.5]),
-            "scipy.optimize._zeros_py.brentq": lambda x: optimize.brentq(lambda v: v - x[0], 0, 2) * x,
-            "np.argmin": lambda x: x[np.argmin(x)],
+            "scipy.optimize.brentq, cannot be traced: make the root an unknown": lambda x: optimize.brentq(lambda v: v - x[0], 0, 2) * x,
+            "np.argmin cannot be traced: positions .*np.where": lambda x: x[np.argmin(x)],
             "minimum_filter": lambda x: ndimage.minimum_filter(x, 3),
             "AkimaInterpolator|Akima1D": lambda x: interpolate.Akima1DInterpolator(np.arange(12.0), x)(TIMES),
         }

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._complex import call_function, horner, is_complex
 from ._masked import Masked
-from ._trace import Array, Trace, TracingError, contains_traced, handlers, plain
+from ._trace import Array, Trace, TracingError, cannot, contains_traced, handlers, plain
 from ._ufuncs import MISSING, accumulate, check_dtype, masked, reduce, select
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -49,7 +49,7 @@ def call(trace: Trace, func: Any, args: Any, kwargs: Any) -> Any:
     found = find(func)
     if found is None:
         module = getattr(func, "__module__", "numpy").replace("numpy", "np")
-        raise TracingError(f"{module}.{func.__name__} cannot be traced")
+        raise TracingError(cannot(f"{module}.{func.__name__}"))
     if "dtype" in kwargs and not func.__name__.endswith("_like"):
         check_dtype(func.__name__, kwargs["dtype"], args)
     return found(trace, *args, **kwargs)

@@ -18,7 +18,7 @@ from . import _core, _reuse
 from ._losses import traced_loss
 from ._shim import run_traced
 from ._summary import Summary
-from ._trace import Array, Trace, TracingError, as_numpy, location_of
+from ._trace import Array, Trace, Traced, TracingError, as_numpy, location_of, location_of_function
 
 _EPS = float(np.finfo(float).eps)
 #: The default of gtol.
@@ -106,7 +106,10 @@ def trace_function(fun: Callable, size: int, scale: Any, args: tuple, kwargs: di
     x = trace.unknowns(0, (size,))
     if np.ndim(scale) > 0:
         x = x.times(scale)
-    rows = trace.array(run_traced(trace, fun, (x, *args), kwargs))
+    made = run_traced(trace, fun, (x, *args), kwargs)
+    if isinstance(made, Traced) and not isinstance(made, Array) and not hasattr(type(made), "number"):
+        raise TracingError("what the function returns: " + made.not_real, location_of_function(fun))
+    rows = trace.array(made)
     return trace, rows.reshape(-1) if rows.ndim == 0 else rows
 
 

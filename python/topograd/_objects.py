@@ -191,6 +191,141 @@ def _make_interp_spline(trace: Trace, x: Any, y: Any, *args: Any, **kwargs: Any)
     return _OfTracedValues(interpolate.make_interp_spline, x, y, 1, args, kwargs)  # type: ignore[arg-type]
 
 
+# Tables of several variables.
+
+
+#: Numbers of a table that is looked up at unknowns: each is a term of a sum in every row.
+_MOST_IN_TABLE = 1000
+
+
+def _table_sum(trace: Trace, table: np.ndarray, weights: list[Any]) -> Any:
+    """Σ table_ij... w_i(x) v_j(y) ...: weights have the shape of the points and an axis more."""
+    if table.size > _MOST_IN_TABLE:
+        raise TracingError(f"a table of more than {_MOST_IN_TABLE} numbers at unknowns cannot be traced; leave out "
+                           "the numbers that the fit does not reach")
+    found: Any = table
+    for k, weight in reversed(list(enumerate(weights))):
+        w = weight.reshape(*weight.shape[:-1], *(1,) * k, weight.shape[-1])
+        found = np.sum(w * found, axis=-1)
+    return found
+
+
+def _hats(trace: Trace, x: Any, grid: np.ndarray) -> Any:
+    """Weights of linear interpolation of the values on an ascending grid, and beyond it."""
+    at = x[..., np.newaxis]
+    lower, upper = grid[:-1].copy(), grid[1:].copy()
+    lower[0], upper[-1] = -math.inf, math.inf
+    inside = np.logical_and(np.greater_equal(at, lower), np.less(at, upper))
+    share = (at - grid[:-1]) / np.diff(grid)
+    left, right = _numpy.where(inside, 1.0 - share, 0.0), _numpy.where(inside, share, 0.0)
+    none = left[..., :1] * 0.0
+    return np.concatenate([left, none], axis=-1) + np.concatenate([none, right], axis=-1)
+
+
+def _basis(trace: Trace, x: Any, knots: np.ndarray, degree: int, derivative: int) -> Any:
+    """B-splines of a degree, or their derivatives, at x, which FITPACK moves between the ends."""
+    count = len(knots) - degree - 1
+    each = [interpolate.PPoly.from_spline((knots, one, degree)).derivative(derivative) for one in np.eye(count)]
+    used = np.diff(each[0].x) > 0
+    breaks = np.append(each[0].x[:-1][used], each[0].x[-1])
+    c = np.stack([p.c[:, used] for p in each], axis=-1)
+    at = np.clip(x, breaks[0], breaks[-1])[..., np.newaxis]
+    lower, upper = breaks[:-1].copy(), breaks[1:].copy()
+    lower[0], upper[-1] = -math.inf, math.inf
+    inside = np.logical_and(np.greater_equal(at, lower), np.less(at, upper))
+    step = at - breaks[:-1]
+    # Of each B-spline a few pieces are not 0.
+    most = int(np.any(c != 0, axis=0).sum(axis=0).max(initial=1))
+    own = np.argsort(~np.any(c != 0, axis=0), axis=0, kind="stable")[:most].T
+    of_own = np.take_along_axis(c, own.T[np.newaxis], 1).swapaxes(1, 2)
+    value: Any = of_own[0]
+    for row in of_own[1:]:
+        value = value * step[..., own] + row
+    return np.sum(_numpy.where(inside[..., own], value, 0.0), axis=-1)
+
+
+class TableInterpolator:
+    """RegularGridInterpolator and BivariateSpline of numbers, which are also evaluated at traced points."""
+
+    def __init__(self, trace: Trace, original: Any) -> None:
+        self._trace, self._original = trace, original
+
+    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not contains_traced((x, *args)):
+            return self._original(plain(x), *plain(args), **{k: plain(v) for k, v in kwargs.items()})
+        if isinstance(self._original, interpolate.BivariateSpline):
+            return self._spline(x, *args, **kwargs)
+        return self._grid(x, *args, **kwargs)
+
+    def ev(self, x: Any, y: Any, dx: int = 0, dy: int = 0) -> Any:
+        """A bivariate spline at points x, y."""
+        return self(x, y, dx, dy, False)
+
+    def _grid(self, points: Any, method: Any = None) -> Any:
+        made, trace = self._original, self._trace
+        count, values = len(made.grid), np.asarray(made.values)
+        if (method or made.method) != "linear" or values.ndim != count or values.dtype.kind not in "fiu" or any(
+                not np.all(np.diff(g) > 0) for g in made.grid):
+            raise TracingError("a RegularGridInterpolator at unknowns can be traced by 'linear', of real numbers on "
+                               f"ascending places; this one is by {method or made.method!r}")
+        if isinstance(points, tuple):
+            x = [trace.array(plain(p)) for p in points]
+            x = [c + sum(0.0 * o for o in x) for c in x] if len({c.shape for c in x}) > 1 else x
+        else:
+            whole = trace.array(plain(points))
+            if whole.ndim == 1:
+                whole = whole.reshape(-1, count) if count > 1 else whole.reshape(-1, 1)
+            x = [whole[..., k] for k in range(count)]
+        if len(x) != count:
+            raise ValueError(f"The requested sample points xi have dimension {len(x)} but this "
+                             f"RegularGridInterpolator has dimension {count}")
+        places = [np.asarray(g, float) for g in made.grid]
+        found = _table_sum(trace, values.astype(float), [_hats(trace, c, g) for c, g in zip(x, places)])
+        if made.fill_value is None and not made.bounds_error:
+            return found
+        # SciPy raises for a point outside if bounds_error is set; a step to there is refused.
+        fill = math.nan if made.bounds_error else float(made.fill_value)
+        for c, g in zip(x, places):
+            found = _numpy.where(np.logical_or(np.less(c, g[0]), np.greater(c, g[-1])), fill, found)
+        return found
+
+    def _spline(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+        trace = self._trace
+        (tx, ty, c), (kx, ky) = self._original.tck, self._original.degrees
+        u, v = trace.array(plain(x)), trace.array(plain(y))
+        if grid:
+            u, v = u.reshape(-1, 1) + 0.0 * v.reshape(1, -1), 0.0 * u.reshape(-1, 1) + v.reshape(1, -1)
+        elif u.shape != v.shape:
+            u, v = u + 0.0 * v, 0.0 * u + v
+        table = np.asarray(c, float).reshape(len(tx) - kx - 1, len(ty) - ky - 1)
+        return _table_sum(trace, table, [_basis(trace, u, tx, kx, dx), _basis(trace, v, ty, ky, dy)])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
+_TABLES = (interpolate.RegularGridInterpolator, interpolate.BivariateSpline)
+
+
+def _table_class(trace: Trace, kind: type) -> Callable:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if contains_traced((*args, *kwargs.values())):
+            raise TracingError(f"a {kind.__name__} of values that depend on unknowns cannot be traced")
+        return TableInterpolator(trace, kind(*plain(args), **{k: plain(v) for k, v in kwargs.items()}))
+
+    make.__name__ = kind.__name__
+    return make
+
+
+@implements(interpolate.interpn)
+def _interpn(trace: Trace, points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True,
+             fill_value: Any = math.nan) -> Any:
+    if contains_traced((points, values)):
+        raise TracingError("scipy.interpolate.interpn of values that depend on unknowns cannot be traced")
+    made = interpolate.RegularGridInterpolator(points, values, method, bounds_error, fill_value)
+    return TableInterpolator(trace, made)(xi)
+
+
 # Distances.
 
 _METRICS: dict[str, Callable[[Any], Any]] = {
@@ -405,6 +540,8 @@ def own_class(trace: Trace, kind: type) -> Any:
         return OwnRotation
     if kind.__module__.startswith("scipy.interpolate") and issubclass(kind, _ONE_VARIABLE):
         return _interpolator_class(trace, kind)
+    if kind.__module__.startswith("scipy.interpolate") and issubclass(kind, _TABLES):
+        return _table_class(trace, kind)
     return None
 
 
@@ -414,4 +551,6 @@ def own_instance(trace: Trace, value: Any) -> Any:
         return OwnRotation.from_quat(value.as_quat())
     if isinstance(value, _ONE_VARIABLE):
         return Interpolator(trace, value)
+    if isinstance(value, _TABLES):
+        return TableInterpolator(trace, value)
     return None

@@ -24,7 +24,7 @@ import scipy
 from . import _algebra, _functions, _sampled, _special, _statistics  # noqa: F401
 from ._buffer import Buffer, buffered
 from ._complex import ComplexArray, as_complex, is_complex
-from ._trace import Array, Scalar, Trace, Traced, TracingError, contains_traced, plain, tracer_of
+from ._trace import Array, Scalar, Trace, Traced, TracingError, cannot, contains_traced, plain, tracer_of
 
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep
                    for f in (np.__file__, scipy.__file__, __file__))
@@ -512,7 +512,7 @@ class World:
                 if known is not None:
                     return _functions.call(trace, function, args, kwargs)
                 if scipys:
-                    raise TracingError(f"{_name(function)} cannot be traced")
+                    raise TracingError(cannot(_name(function)))
             elif function is np.piecewise:
                 # Its functions may return traced values.
                 return buffered(_sampled.piecewise(trace, *args, **kwargs))

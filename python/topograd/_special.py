@@ -228,6 +228,39 @@ def _bessel_k(t: Trace, order: Any, x: Any, scaled: bool = False) -> Array:
     return found if scaled else found * np.exp(-t.array(x))
 
 
+def _neumann() -> tuple[np.ndarray, np.ndarray]:
+    """Angles, and what Neumann's series of Y0, -4/pi sum (-1)^k J_2k / k, has there as an integral."""
+    angle = np.linspace(0, math.pi, 65)
+    weight = np.full(angle.size, 1.0 / 64)
+    weight[[0, -1]] *= 0.5
+    k = np.arange(1, 31)
+    return angle, (-4 / math.pi) * weight * np.sum((-1.0) ** k / k * np.cos(2 * k * angle[:, np.newaxis]), axis=1)
+
+
+def _bessel_y(t: Trace, order: Any, x: Any) -> Array:
+    """Y0 and its derivative -Y1 by Neumann's series, Hankel's expansion beyond, and the recurrence."""
+    n = _order(order)
+    if n < 0:
+        return _bessel_y(t, -n, x) * (-1.0) ** n
+    far = np.greater(x, _FAR)
+    near, large = select(t, far, 1.0, x), select(t, far, x, 2 * _FAR)
+    angle, weight = _neumann()
+    y, sine = t.array(near)[..., np.newaxis], np.sin(angle)
+    log = (np.log(near) + (np.euler_gamma - math.log(2.0))) * (2 / math.pi)
+    j0, j1 = _bessel_j(t, 0, near), _bessel_j(t, 1, near)
+    series = (log * j0 + np.sum(np.cos(y * sine) * weight, axis=-1),
+              log * j1 + np.sum(np.sin(y * sine) * (sine * weight), axis=-1) - j0 * (2 / math.pi) / near)
+    found = []
+    for m in (0, 1):
+        p, q = _hankel(m, large, -1.0)
+        phase = large - (0.5 * m + 0.25) * math.pi
+        wave = np.sqrt(2.0 / (math.pi * large)) * (p * np.sin(phase) + q * np.cos(phase))
+        found.append(select(t, far, wave, series[m]))
+    for m in range(1, n):
+        found.append(found[m] * (2.0 * m) / x - found[m - 1])
+    return found[n]
+
+
 # Exponential integrals and the incomplete gamma function: series near 0, continued fractions beyond.
 
 
@@ -373,7 +406,8 @@ COMPOSITES.update({
         _gf(t, np.add(k, 1.0)) * _gf(t, np.add(np.subtract(n, k), 1.0))),
     "poch": lambda t, z, m: np.exp(_gl(t, np.add(z, m)) - _gl(t, z)),
     "j0": lambda t, x: _bessel_j(t, 0, x), "j1": lambda t, x: _bessel_j(t, 1, x),
-    "jv": _bessel_j, "jn": _bessel_j, "i0": lambda t, x: _bessel_i(t, 0, x),
+    "y0": lambda t, x: _bessel_y(t, 0, x), "y1": lambda t, x: _bessel_y(t, 1, x), "yn": _bessel_y,
+    "yv": _bessel_y, "jv": _bessel_j, "jn": _bessel_j, "i0": lambda t, x: _bessel_i(t, 0, x),
     "i1": lambda t, x: _bessel_i(t, 1, x), "iv": _bessel_i,
     "i0e": lambda t, x: _bessel_i(t, 0, x, True), "i1e": lambda t, x: _bessel_i(t, 1, x, True),
     "ive": lambda t, n, x: _bessel_i(t, n, x, True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import math
 import os
@@ -68,6 +69,14 @@ def _library_in_use() -> str:
     return f"{called.f_globals.get('__name__')}.{called.f_code.co_name}"
 
 
+def location_of_function(function: Any) -> str:
+    """Where a function of the user begins."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None) or getattr(getattr(function, "__call__", None), "__code__", None)
+    return user_location() if code is None or not _is_users(code) else _location(code, code.co_firstlineno)
+
+
 def location_of(error: BaseException) -> str:
     """Line and function of the user's innermost frame from which an exception came."""
     found = "an unknown line"
@@ -82,8 +91,46 @@ def location_of(error: BaseException) -> str:
 class TracingError(TypeError):
     """Something that cannot be traced; the message names it, with line and function."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} ({user_location()})")
+    def __init__(self, what: str, where: str | None = None) -> None:
+        super().__init__(f"{what} ({where or user_location()})")
+
+
+_POSITIONS = ("positions that depend on unknowns are not known: use np.where, np.sort, np.minimum or np.maximum, "
+              "or find them outside of the function")
+_FACTORS = ("np.linalg.solve, inv, det and cholesky can be traced; eigenvalues and vectors can be unknowns of "
+            "their own, with A v - lambda v among the residuals")
+_ROOTS = ("make the root an unknown, with its equation among the residuals, or write a fixed number of Newton's "
+          "steps")
+_TABLES = ("interpolators of one variable, RegularGridInterpolator by 'linear' and RectBivariateSpline can be traced, "
+           "of fixed numbers")
+#: What to write instead of a function, by its name.
+_INSTEAD = {
+    **dict.fromkeys("argmax argmin nanargmax nanargmin argsort argpartition searchsorted digitize nonzero flatnonzero "
+                    "argwhere unique lexsort count_nonzero histogram histogram2d".split(), _POSITIONS),
+    **dict.fromkeys("eig eigh eigvals eigvalsh svd svdvals qr sqrtm logm polar schur lu ldl null_space orth pinvh "
+                    "matrix_rank cond".split(), _FACTORS),
+    **dict.fromkeys("brentq brenth bisect ridder newton toms748 root_scalar root fsolve fixed_point minimize "
+                    "minimize_scalar least_squares leastsq curve_fit".split(), _ROOTS),
+    **dict.fromkeys("interpn griddata RBFInterpolator LinearNDInterpolator CloughTocher2DInterpolator "
+                    "NearestNDInterpolator RegularGridInterpolator bisplev _rgi _rbfinterp _fitpack2 _interpolate "
+                    "interpnd _ndgriddata".split(), _TABLES),
+}
+
+
+def cannot_float(library: str) -> str:
+    """The message on float() by a function of a library."""
+    found = cannot(library)
+    shown, _, advice = found.partition(" cannot be traced: ")
+    return f"float() of a traced value, by {shown.removesuffix(' cannot be traced')}, cannot be traced" + (
+        f": {advice}" if advice else "")
+
+
+def cannot(name: str) -> str:
+    """The message on a function of a library, with what to write instead. Private modules are left out."""
+    parts = name.split(".")
+    shown = ".".join(p for k, p in enumerate(parts) if not p.startswith("_") or p.startswith("__") or k == 0)
+    advice = next((_INSTEAD[p] for p in reversed(parts) if p in _INSTEAD), "")
+    return f"{shown} cannot be traced" + (f": {advice}" if advice else "")
 
 
 class Handlers:
@@ -220,9 +267,9 @@ class Trace:
         value = plain(value)
         if isinstance(value, Array):
             return self._own(value)
-        if hasattr(value, "number"):  # the number of a step
-            return value.number()
         if isinstance(value, Traced):
+            if hasattr(type(value), "number"):  # of a step
+                return value.number()  # type: ignore[attr-defined]
             raise TracingError(value.not_real)
         if isinstance(value, np.ndarray) and value.dtype != object:
             return self.numbers(value)
@@ -711,13 +758,14 @@ class Array(Traced, NDArrayOperatorsMixin):
         if _is_in_while():
             raise TracingError(f"a loop whose length depends on {self._dependence() or 'an unknown'} cannot be "
                                "traced")
-        raise TracingError("a branch on a value cannot be traced; use np.where")
+        raise TracingError("a branch on a value cannot be traced; use np.where(condition, a, b), and & and | for "
+                           "and and or")
 
     def __format__(self, _: str) -> str:
         return repr(self)
 
     def __float__(self) -> float:
-        raise TracingError(f"float() of a traced value, by {_library_in_use()}, cannot be traced")
+        raise TracingError(cannot_float(_library_in_use()))
 
     def __int__(self) -> int:
         which = self._dependence()

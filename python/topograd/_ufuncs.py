@@ -9,7 +9,7 @@ import numpy as np
 
 from ._complex import call_ufunc, is_complex
 from ._masked import Masked
-from ._trace import Array, Scalar, Trace, TracingError, contains_traced, handlers, plain
+from ._trace import Array, Scalar, Trace, TracingError, cannot, contains_traced, handlers, plain
 
 #: ufuncs that are one op of the table
 #: What NumPy passes for an argument that was not given.
@@ -248,7 +248,7 @@ def _evaluate(trace: Trace, ufunc: np.ufunc, inputs: tuple) -> Any:
         quotient = np.floor_divide(*inputs)
         return quotient, np.remainder(*inputs)
     module = "np" if getattr(np, name, None) is ufunc else "scipy.special"
-    raise TracingError(f"{module}.{name} cannot be traced")
+    raise TracingError(cannot(f"{module}.{name}"))
 
 
 def _traced_objects(trace: Trace, value: Any) -> Any:
