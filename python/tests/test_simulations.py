@@ -12,7 +12,7 @@ import scipy.integrate
 import scipy.optimize
 
 import topograd
-from topograd import _core
+from topograd import _core, _least_squares
 from topograd._least_squares import trace_function
 
 RNG = np.random.default_rng(5)
@@ -697,6 +697,25 @@ class Equations(unittest.TestCase):
                 self.assertGreater(found.status, 0)
                 np.testing.assert_allclose(found.x, exact.x, 2e-4)
                 self.assertAlmostEqual(found.cost, exact.cost, 7)
+
+    def test_errors_of_integration_cost_no_solves(self):
+        """At the optimum of data without noise the residuals are errors of two integrations."""
+        t = np.linspace(0, 4, 40)
+        cases = {
+            "odeint": lambda p: scipy.integrate.odeint(lambda y, t: -p[0] * y, p[1], t).ravel(),
+            "solve_ivp": lambda p: scipy.integrate.solve_ivp(
+                lambda t, y: [-p[0] * y[0]], (0, 4), [p[1]], t_eval=t, rtol=1e-8, atol=1e-10).y[0],
+        }
+        original, solves = _least_squares._solve, []
+        self.addCleanup(setattr, _least_squares, "_solve", original)
+        _least_squares._solve = lambda *args: solves.append(1) or original(*args)
+        for name, states in cases.items():
+            with self.subTest(name):
+                solves.clear()
+                found = topograd.least_squares(lambda p: states(p) - 2 * np.exp(-0.7 * t), [1.0, 1.0],
+                                               options={"fallback": False})
+                np.testing.assert_allclose(found.x, [0.7, 2.0], 1e-6)
+                self.assertLessEqual(len(solves), 2)
 
     def test_states_in_small_units(self):
         data = 1e-12 * np.exp(-2 * TIMES)

@@ -696,7 +696,7 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     found = _solve(a, trace, rows, f0, evaluate, options, kept)
     for _ in range(_MOST_KINKS):
         before = found
-        if found is not None and found["status"] > 0 and not _is_perfect(a, found):
+        if found is not None and found["status"] > 0 and not _is_perfect(a, found, trace.integrated):
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
             if found is before:
                 found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)
@@ -847,7 +847,8 @@ def least_squares(
                 rows = kept.rows
             found = _minimum(a, trace, rows, f0, evaluate, given)
             if trace.integrated > 0:
-                found = _with_other_grids(a, found, fun, args, keywords, evaluate, given)
+                until = started + seconds if falls_back else math.inf
+                found = _with_other_grids(a, found, fun, args, keywords, evaluate, given, until)
         if kept is not None and found is not None:
             _reuse.traces.put(reading, kept)
         unfinished = found is not None and (found["status"] == -1 or (
@@ -907,12 +908,12 @@ def least_squares(
 
 
 def _with_other_grids(a: _Arguments, found: Result | None, fun: Callable, args: tuple, kwargs: dict,
-                      evaluate: Callable, options: dict) -> Result | None:
+                      evaluate: Callable, options: dict, until: float) -> Result | None:
     """The solve from where a traced function left its function, because the steps of an integration
-    were chosen at the start: they are chosen again there."""
+    were chosen at the start: they are chosen again there, until a time of the clock."""
     start = a.x0
     for _ in range(_MOST_GRIDS):
-        if found is not None or a.reached is None:
+        if found is not None or a.reached is None or time.perf_counter() > until:
             break
         a.x0, a.reached = a.reached, None
         trace, rows = trace_function(fun, a.x0.size, a.scale, args, kwargs, None, False, a.x0)
@@ -938,16 +939,20 @@ def _by_scipy(fun: Callable, a: _Arguments, bounds: Any, x_scale: Any, diff_step
                   args, keywords, **{k: v for k, v in newer.items() if k in known and v is not None})
 
 
-def _is_perfect(a: _Arguments, found: Result) -> bool:
+def _is_perfect(a: _Arguments, found: Result, integrated: float) -> bool:
     """True if the residuals of a result are as nothing beside their terms, |J| |x|: what is left are
-    steps that no tolerance asks for, and rounding."""
+    steps that no tolerance asks for, and rounding, or the errors of an integration.
+
+      integrated  relative tolerance of the integration; 0: there is none
+    """
     jacobian = dict.get(found, "jac")
     if a.loss != "linear" or not isinstance(jacobian, np.ndarray):
         return False
+    share = max(_PERFECT, (10 * integrated) ** 2)
     f, entries = found["fun"], jacobian.ravel()
-    if not np.dot(f, f) <= _PERFECT * np.dot(entries, entries) * np.dot(found["x"], found["x"]) * f.size:
+    if not np.dot(f, f) <= share * np.dot(entries, entries) * np.dot(found["x"], found["x"]) * f.size:
         return False
-    return bool(np.dot(f, f) <= _PERFECT * np.sum((np.abs(jacobian) @ np.abs(found["x"])) ** 2))
+    return bool(np.dot(f, f) <= share * np.sum((np.abs(jacobian) @ np.abs(found["x"])) ** 2))
 
 
 def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
