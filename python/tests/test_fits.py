@@ -198,6 +198,20 @@ class Minimize(unittest.TestCase):
                 self.assertLessEqual(ours.fun, theirs.fun + 1e-6)
                 self.assertIn("summary", ours)
 
+    def test_an_early_point_within_inequalities_is_no_measure(self):
+        """Rosenbrock's function in the unit disk: MATLAB's example of fmincon ends at (0.7864, 0.6177)."""
+        for x0 in ([0.5, 0.2], [-1.0, 1.0], [2.0, 2.0], [0.0, 0.0]):
+            with self.subTest(x0):
+                found = topograd.minimize(rosenbrock, x0, options=OURS, constraints=NonlinearConstraint(
+                    lambda x: x[0]**2 + x[1]**2, -np.inf, 1))
+                self.assertTrue(found.success)
+                self.assertLess(found.nit, 50)
+                np.testing.assert_allclose(found.x, [0.7864, 0.6177], 0, 5e-5)
+                expected = scipy.optimize.minimize(
+                    rosenbrock, x0, method="SLSQP", options={"ftol": 1e-12},
+                    constraints={"type": "ineq", "fun": lambda x: 1 - x[0]**2 - x[1]**2})
+                np.testing.assert_allclose(found.fun, expected.fun, 0, 1e-9)
+
     def test_many_terms(self):
         found = topograd.minimize(rosenbrock, np.full(2000, 1.1), options=OURS)
         self.assertTrue(found.success and found.nit > 0)

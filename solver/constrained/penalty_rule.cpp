@@ -41,7 +41,7 @@ bool PenaltyRule::look(double violation, double met, bool solved) {
   if (solved && violation > std::max(kEnoughProgress * before, met))
     mu = std::max(mu, std::min(largest, mu * (stalls < 2 ? kPenaltyGrowth : kStalledGrowth)));
   before = violation;
-  best = std::min(best, violation);
+  if (violation > 0) best = std::min(best, violation);
   return some;
 }
 

@@ -10,13 +10,14 @@ namespace topograd {
 ///
 /// μ grows only after minimisations that reached their tolerance: otherwise it is not μ that keeps
 /// the violation. It stays below the value from which rounding of x alone makes gradients larger
-/// than a small share of the objective's.
+/// than a small share of the objective's. A point without violation, as where an early
+/// minimisation ends within inequalities, is no measure for later ones.
 ///
 /// Source: Birgin & Martínez, Practical Augmented Lagrangian Methods (2014), chapters 4 and 12.
 struct PenaltyRule {
   double mu = 0;
-  double largest = 1e20;                                    ///< μ does not grow beyond
-  double best = std::numeric_limits<double>::infinity();    ///< least violation so far
+  double largest = 1e20;                                  ///< μ does not grow beyond
+  double best = std::numeric_limits<double>::infinity();  ///< least violation so far that is not 0
   double before = std::numeric_limits<double>::infinity();  ///< at the last look()
   int stalls = 0;                                           ///< looks in a row without progress
 
