@@ -185,6 +185,7 @@ class Minimize(unittest.TestCase):
         "negative": (lambda x: -np.exp(-(x[0] ** 2) - (x[1] - 1) ** 2), [0.3, 0.6], {}),
         "with derivative": (lambda x: ((x**2).sum(), 2 * x), [1.0, 2.0], dict(jac=True)),
         "arguments": (lambda x, a: (x[0] - a) ** 2, [0.0], dict(args=(3.0,))),
+        "SciPy's example": (scipy.optimize.rosen, [1.3, 0.7, 0.8, 1.9, 1.2], {}),
     }
 
     def test_against_scipys(self):
