@@ -235,6 +235,7 @@ TEST_F(VulkanComponents, LargeOnesStayBesideSmallOnes) {
 }
 
 TEST_F(VulkanComponents, SolverWalksAgain) {
+  TG_NEEDS(float64);
   const Copies copies = decays(50, 1e-3), more = decays(90, 1e-3);
   ManySolver solver(3, {20, 20}, copies.f, {}, options_of(Backend::vulkan));
   for (const Copies* of : {&copies, &more, &copies}) {
