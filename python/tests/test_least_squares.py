@@ -362,6 +362,21 @@ class AgainstScipy(unittest.TestCase):
                     wrong.append((name, k, got.status, angles))
         self.assertEqual(wrong, [])
 
+    def test_steps_that_change_nothing_are_no_success_while_others_lower_the_cost(self):
+        """Exponentials that are next to nothing from the second time on, far from any other fit: all that
+        can be reached is the first point, and the others' squares are left. Steps in all unknowns
+        change nothing there, or overflow; SciPy ends at the start."""
+        t = np.array([0.3, 0.55, 1.4, 2.2, 3.1, 4.6, 5.3, 6.9, 7.7, 8.8, 9.6])
+        y = 5.3 * np.exp(-0.16 * t) + 7.4 * np.exp(-0.85 * t)
+        for rate in (150.3, 246.2):
+            upper = [INF, rate, INF, INF]
+            got = topograd.least_squares(
+                lambda x: x[0] * np.exp(-x[1] * t) + x[2] * np.exp(-x[3] * t) - y, np.full(4, rate),
+                bounds=(-INF, upper))
+            with self.subTest(rate=rate):
+                self.assertTrue(got.success, got.message)
+                np.testing.assert_allclose(got.cost, np.sum(y[1:] ** 2) / 2, rtol=1e-6)
+
     def test_results_travel(self):
         got = topograd.least_squares(decay, [1, 1, 0])
         with multiprocessing.get_context("fork").Pool(2) as pool:

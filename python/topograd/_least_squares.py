@@ -47,6 +47,11 @@ _STALLED = 6
 _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
 #: Cosine between the residuals and a column of the Jacobian below which a gradient has vanished.
 _MOST_COSINE = 1e-6
+#: Dampings of the steps that are tried where steps changed nothing, the most unknowns that are also
+#: moved one by one, and how many times a tolerance these steps must gain.
+_DAMPINGS, _MOST_ALONE, _MOST_OVER_TOLERANCE = (1.0, 1e2, 1e4, 1e6), 32, 10
+#: The end of a solve whose cost small steps still lower.
+_STILL_FALLS = {"status": -1, "success": False, "message": "small steps still lower the cost"}
 #: Share of the squares of terms below which a fit is perfect.
 _PERFECT = 1e-20
 #: Tolerances above it ask for less than that.
@@ -696,12 +701,19 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     found = _solve(a, trace, rows, f0, evaluate, options, kept)
     for _ in range(_MOST_KINKS):
         before = found
-        if found is not None and found["status"] > 0 and not _is_perfect(a, found, trace.integrated):
+        if found is None or _is_perfect(a, found, trace.integrated):
+            break
+        if _is_stalled(found):
+            found = _beyond_a_stall(a, found, trace, rows, evaluate, options)
+        if found is before and found["status"] > 0:
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
             if found is before:
                 found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)
         if found is before:
             break
+    else:
+        if found is not None and _is_stalled(found) and _lower_beside(a, found, evaluate) is not None:
+            found.update(_STILL_FALLS)
     return found
 
 
@@ -1030,6 +1042,74 @@ def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
             step[free] = scaled / lengths
             steps.append(step)
     return steps
+
+
+def _small_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
+    """Steps from where the last steps of a solve changed nothing: damped ones, and ones in single
+    unknowns; none if no step in one unknown promises more than ftol and the rounding of the terms,
+    |J| |x|."""
+    x, f, jacobian = found["x"], found["fun"], dict.get(found, "jac")
+    if (not isinstance(jacobian, np.ndarray) or not 0 < found["cost"] < np.inf or
+            f.size * x.size**2 > _MOST_OPERATIONS):
+        return []
+    if a.loss != "linear":
+        weights = np.sqrt(_rho(a, f)[1])
+        jacobian, f = jacobian * (weights / _row_scales(a, f))[:, np.newaxis], f * weights
+    lengths = np.linalg.norm(jacobian, axis=0)
+    if not np.all(np.isfinite(lengths)):
+        return []
+    size, rounding = np.linalg.norm(f), _EPS * np.linalg.norm(lengths * x)
+    free = np.flatnonzero(_free(a, x, found["grad"]) & (lengths > 0))
+    lengths, columns = lengths[free], jacobian[:, free] / lengths[free]
+    parts = columns.T @ f
+    gain = np.max(np.abs(parts), initial=0.0) ** 2
+    if not gain > max(_MOST_OVER_TOLERANCE * a.ftol * size**2, rounding * (size + rounding)):
+        return []
+    products = columns.T @ columns
+    some = [np.linalg.solve(products + damping * np.eye(free.size), -parts) for damping in _DAMPINGS]
+    if free.size <= _MOST_ALONE:
+        some += [-parts[k] * np.eye(free.size)[k] for k in np.argsort(-np.abs(parts))]
+    steps = np.zeros((len(some), x.size))
+    steps[:, free] = np.array(some) / lengths
+    return list(steps)
+
+
+def _is_stalled(found: Result) -> bool:
+    """True if the last steps of a solve changed nothing, or if its end is none of SciPy's."""
+    by_watch = found["status"] > 0 and found["summary"].termination == "USER_SUCCESS"
+    return by_watch or bool(found["status"] == -1)
+
+
+def _lower_beside(a: _Arguments, found: Result, evaluate: Callable) -> np.ndarray | None:
+    """The lowest point to which one of the small steps leads, if it gains more than ftol."""
+    least, moved = (1 - _MOST_OVER_TOLERANCE * max(a.ftol, _EPS)) * found["cost"], None
+    with np.errstate(all="ignore"):
+        for step in _small_steps(a, found):
+            beside = np.clip(found["x"] + step, a.lower, a.upper)
+            try:
+                cost = _cost(a, evaluate(beside.copy()))
+            except (ArithmeticError, ValueError):  # it has no value there
+                continue
+            if cost < least:
+                moved, least = beside, cost
+    return moved
+
+
+def _beyond_a_stall(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                    options: dict) -> Result:
+    """The solve from beyond its result, where the last steps changed nothing, but smaller ones lower the
+    cost: all that were tried were too long, as at a kink, or where other unknowns are tiny."""
+    moved = _lower_beside(a, found, evaluate)
+    if moved is None:
+        return found
+    start, a.x0 = a.x0, moved
+    again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
+    a.x0 = start
+    if again is None or not again["cost"] < found["cost"]:
+        found.update(_STILL_FALLS)
+        return found
+    again["nfev"] += found["nfev"]
+    return again
 
 
 def _beyond_gauss_newton(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
