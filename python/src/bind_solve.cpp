@@ -353,6 +353,7 @@ void bind_solve(py::module_& module) {
   py::class_<Result>(module, "Summary", "The result of a solve.")
       .def_property_readonly("initial_cost", [](const Result& r) { return r.summary.initial_cost; })
       .def_property_readonly("final_cost", [](const Result& r) { return r.summary.final_cost; })
+      .def_property_readonly("optimality", [](const Result& r) { return r.summary.optimality; })
       .def_property_readonly(
           "termination", [](const Result& r) { return std::string(name(r.summary.termination)); })
       .def_property_readonly("message", [](const Result& r) { return r.summary.message; })

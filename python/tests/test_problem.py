@@ -446,6 +446,7 @@ class Problems(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             summary = p.solve(backend="cpu", progress=True)
         self.assertIn("CONVERGENCE", summary.full_report())
+        self.assertEqual(summary.optimality, summary.json()["optimality"])
         self.assertEqual(summary.json()["backend"], "cpu")
         page = summary._repr_html_()
         self.assertIn("<polyline", page)

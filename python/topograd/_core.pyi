@@ -115,6 +115,7 @@ class IterationSummary:
 class Summary:
     initial_cost: float
     final_cost: float
+    optimality: float
     termination: str
     message: str
     success: bool

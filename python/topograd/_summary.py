@@ -45,7 +45,7 @@ class _Kept:
 
 
 class Summary:
-    """What a solve did: initial_cost, final_cost, termination, message, success, iterations,
+    """What a solve did: initial_cost, final_cost, optimality, termination, message, success, iterations,
     num_iterations, degrees_of_freedom, accepted, rejected, backend, device, why, linear_solver,
     seconds, interrupted."""
 
