@@ -106,7 +106,7 @@ double Barrier::first_barrier(std::vector<double> objective) {
   double both = 0;
   for (std::size_t k = 0; k < barrier.size(); ++k) both -= barrier[k] * objective[k];
   const double steep = squared_norm(barrier), slope = squared_norm(objective);
-  const double unit = std::max(1.0, std::abs(run_.objective));
+  const double unit = std::max(run_.cost_unit(), std::abs(run_.objective));
   if (!(steep > 0)) return kLeastFirst * unit;
   const double fitted = both / steep;
   const bool on_path = fitted > 0 && slope - fitted * both <= kOnPath * kOnPath * slope;
@@ -153,9 +153,9 @@ void Barrier::sharpen(std::vector<double>& gradient) {
   fit_multipliers(run_, {.rows = active, .units = units, .kept = kKeptMultiplier}, gradient);
 }
 
-/// λ is larger than c, in units of the distance from the constraint.
+/// λ is larger than c, in units of the cost and of the distance from the constraint.
 bool Barrier::is_active(std::size_t row) const {
-  return run_.multipliers[row] > run_.scale[row] * run_.scale[row] * c_[row];
+  return run_.multipliers[row] > run_.cost_unit() * run_.scale[row] * run_.scale[row] * c_[row];
 }
 
 void Barrier::look() {

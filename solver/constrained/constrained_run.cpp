@@ -17,7 +17,7 @@ namespace {
 
 // Slope of the violation, as a share of that at the start, below which the violation is stationary.
 constexpr double kStationary = 1e-3;
-// Products λ c are compared with this share of the objective, and at least of 1.
+// Products λ c are compared with this share of the objective, and at least with cost_unit().
 constexpr double kShareOfObjective = 1e-4;
 // A row counts as met within this many units of the rounding of x.
 constexpr double kRoundingUnits = 64;
@@ -210,8 +210,14 @@ bool ConstrainedRun::refuse_fixed() {
   return true;
 }
 
+double ConstrainedRun::cost_unit() const {
+  const double largest = std::max(std::abs(objective), std::abs(first_objective));
+  return largest > 0 ? std::min(largest, 1.0) : 1.0;
+}
+
 double ConstrainedRun::complementarity_bound() const {
-  return 10 * options.kkt_tolerance * std::max(1.0, kShareOfObjective * std::abs(objective));
+  return 10 * options.kkt_tolerance *
+         std::max(cost_unit(), kShareOfObjective * std::abs(objective));
 }
 
 bool ConstrainedRun::stopped() const {

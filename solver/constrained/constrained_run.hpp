@@ -85,6 +85,8 @@ struct ConstrainedRun {
   bool refuse_fixed();
   /// The gradient and multipliers' conditions are met as well as rounding lets them be.
   bool stationary() { return gradients.reached(kkt.stationarity, options.kkt_tolerance); }
+  /// The larger of the objective here and at the start, at most 1; 1 if both are 0.
+  double cost_unit() const;
   /// λ c are small enough: at most 10 kkt_tolerance in the units of the objective.
   double complementarity_bound() const;
   /// The caller or a limit has ended the solve in a minimisation.

@@ -76,6 +76,21 @@ TEST(Barrier, ReachesTheClosestPointOfADisc) {
   EXPECT_GT(s.constrained.barrier, 0);
 }
 
+TEST(Barrier, SmallCostsAreMinimisedToo) {
+  for (const double unit : {1e-3, 1e-5, 1e-7}) {
+    std::vector<double> x{0.1, -0.2};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    problem.add_residual(unit * (p[0] - 3.0));
+    problem.add_residual(unit * (p[1] - 4.0));
+    problem.add_inequality(1.0 - square(p[0]) - square(p[1]));
+    const Summary s = solve(problem, barrier());
+    ASSERT_EQ(s.termination, Termination::CONVERGENCE) << unit << ": " << s.message;
+    EXPECT_NEAR(x[0], 0.6, kClose) << unit;
+    EXPECT_NEAR(x[1], 0.8, kClose) << unit;
+  }
+}
+
 TEST(Barrier, EveryPointIsInside) {
   // The square root of c is not defined for c < 0, and the target is far beyond.
   Projection one({30, 40}, {0.1, -0.2});
