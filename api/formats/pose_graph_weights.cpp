@@ -88,8 +88,13 @@ Eigen::MatrixXd information_matrix(const PoseGraph::Edge& edge, int dimension) {
 }
 
 bool has_definite_block(const PoseGraph::Edge& edge, int first, int size) {
-  const Eigen::LLT<Eigen::MatrixXd> root(information(edge, first, size));
-  return root.info() == Eigen::Success && root.matrixLLT().allFinite();
+  const Eigen::MatrixXd block = information(edge, first, size);
+  const Eigen::LLT<Eigen::MatrixXd> root(block);
+  if (root.info() != Eigen::Success || !root.matrixLLT().allFinite()) return false;
+  // By rounding a singular block has a factor in one order of its rows and none in another.
+  constexpr double kRounding = 1e-14;
+  const Eigen::ArrayXd pivots = root.matrixLLT().diagonal().array().square();
+  return (pivots > kRounding * block.diagonal().array()).all();
 }
 
 bool has_semidefinite_block(const PoseGraph::Edge& edge, int first, int size) {
@@ -161,11 +166,9 @@ Eigen::MatrixXd lower_factor(const PoseGraph::Edge& edge, int size) {
 }
 
 Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size) {
-  if (has_definite_block(edge, 0, size)) {
-    const Eigen::MatrixXd from_the_end = information(edge, 0, size).reverse();
-    const Eigen::MatrixXd factor = Eigen::LLT<Eigen::MatrixXd>(from_the_end).matrixL();
-    return factor.transpose().reverse();
-  }
+  const Eigen::LLT<Eigen::MatrixXd> from_the_end(information(edge, 0, size).reverse());
+  if (has_definite_block(edge, 0, size) && from_the_end.info() == Eigen::Success)
+    return Eigen::MatrixXd(from_the_end.matrixL()).transpose().reverse();
   return runtime::upper_factor(square_root(information(edge, 0, size)).rowwise().reverse())
       .reverse();
 }

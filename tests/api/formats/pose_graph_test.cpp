@@ -644,6 +644,33 @@ TEST(PoseGraph, SemidefiniteInformationCountsWhereTheObjectiveReadsIt) {
   EXPECT_EQ(problem.errors().edges[2], 0);
 }
 
+/// Rounding alone decides whether a Cholesky factorisation of a singular matrix succeeds, and each
+/// order of the rows rounds on its own.
+TEST(PoseGraph, RootsOfSingularInformationDoNotDependOnRounding) {
+  for (int trial = 0; trial < 500; ++trial) {
+    const int rank = 1 + trial % 2;
+    for (const int size : {2, 3, 6}) {
+      if (rank >= size) continue;
+      Eigen::MatrixXd vectors(size, rank);
+      for (Eigen::Index k = 0; k < vectors.size(); ++k)
+        vectors(k) = std::sin(7.7 * static_cast<double>(k + 1) + 1.3 * trial);
+      const Eigen::MatrixXd omega = vectors * vectors.transpose();
+      PoseGraph::Edge edge;
+      for (int i = 0; i < size; ++i)
+        for (int j = 0; j < size; ++j)
+          edge.information[static_cast<std::size_t>(6 * i + j)] = omega(i, j);
+      EXPECT_FALSE(has_definite_block(edge, 0, size)) << trial << " " << size;
+      EXPECT_TRUE(has_semidefinite_block(edge, 0, size)) << trial << " " << size;
+      const Eigen::MatrixXd root = lower_root(edge, size), factor = lower_factor(edge, size);
+      EXPECT_LT((root.transpose() * root - omega).norm(), 1e-13 * omega.norm()) << trial;
+      EXPECT_LT((factor * factor.transpose() - omega).norm(), 1e-13 * omega.norm()) << trial;
+    }
+  }
+  PoseGraph::Edge scaled;  // what is definite stays so in any units
+  for (const std::size_t k : {0, 1, 2}) scaled.information[7 * k] = std::pow(1e-20, k);
+  EXPECT_TRUE(has_definite_block(scaled, 0, 3));
+}
+
 struct Published {
   const char* file;
   PoseObjective objective;
