@@ -140,6 +140,19 @@ TEST_F(PoseGraphCommand, NotesWhatIsOddAndRefusesItIfStrict) {
       << quiet.err;
 }
 
+/// No pose of the second piece stays: a prior holds it.
+TEST_F(PoseGraphCommand, TellsOfPiecesThatPriorsHold) {
+  const std::string unit = " 1 0 0 1 0 0 1 0 1\n";
+  write("held.g2o", "EDGE_SE2 0 1" + unit + "EDGE_SE2 7 8" + unit + "EDGE_PRIOR_SE2 8" + unit);
+  const CommandResult run = solve(path("held.g2o") + " --backend cpu --json " +
+                                  path("report.json") + " --report " + path("page.html"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("piece 1 of 2: 2 poses, pose 0 stays"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("piece 2 of 2: 2 poses, none stays"), std::string::npos) << run.out;
+  EXPECT_EQ(read_json(path("report.json"))["pose_graph"]["pieces"][1]["fixed"],
+            nlohmann::json::array());
+}
+
 TEST_F(PoseGraphCommand, ReadsOnlyTheBlocksThatTheObjectiveNeeds) {
   // Coupling of position and rotation that is no covariance, as in SE-Sync's file "cubicle".
   PoseGraph graph = problems::made_pose_graph(3, 5, 0.02), blocks = graph;

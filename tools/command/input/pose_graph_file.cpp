@@ -346,9 +346,12 @@ std::vector<std::string> GraphProblem::answer_lines() const {
   const std::vector<Piece> all = pieces();
   for (std::size_t k = 0; all.size() > 1 && k < all.size(); ++k) {
     const std::vector<std::int64_t>& fixed = all[k].fixed;
+    // Priors and fixed landmarks hold a piece, too.
+    const std::string held = fixed.empty() ? "none stays"
+                                           : "pose " + std::to_string(fixed[0]) +
+                                                 (fixed.size() > 1 ? " and others stay" : " stays");
     lines.push_back("  piece " + std::to_string(k + 1) + " of " + std::to_string(all.size()) +
-                    ": " + count(all[k].poses, "pose", "poses") + ", pose " +
-                    std::to_string(fixed[0]) + (fixed.size() > 1 ? " and others stay" : " stays"));
+                    ": " + count(all[k].poses, "pose", "poses") + ", " + held);
   }
   for (const G2oNotes::Duplicate& edge : input_.notes.duplicates) {
     lines.push_back("  line " + std::to_string(edge.line) + " repeats the edge of line " +
