@@ -74,14 +74,16 @@ void add_star(ceres::Problem& problem, const std::vector<double*>& blocks, bool 
   problem.AddResidualBlock(function.release(), new Energy, blocks);
 }
 
-template <int Model>
+/// Poses are blocks of 6: that of the frame, and in a rig that of the sensor.
+template <int Model, int... Poses>
 ceres::CostFunction* colmap_observation(const double* seen) {
   using Observed = ColmapObservation<Model>;
-  return new ceres::AutoDiffCostFunction<Observed, 2, 6, Observed::kSize, 3>(
+  return new ceres::AutoDiffCostFunction<Observed, 2, Poses..., Observed::kSize, 3>(
       new Observed{{seen[0], seen[1]}});
 }
+template <int... Poses>
 constexpr auto kColmapObservations = []<int... k>(std::integer_sequence<int, k...>) {
-  return std::array{&colmap_observation<k>...};
+  return std::array{&colmap_observation<k, Poses...>...};
 }
 (std::make_integer_sequence<int, std::size(ColmapObservation<0>::kSizes)>());
 
@@ -118,8 +120,20 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
             block(0), block(1));
         break;
       case PeerTerm::Kind::colmap_observation:
-        problem.AddResidualBlock(kColmapObservations[static_cast<std::size_t>(n[0])](n + 1), loss(),
-                                 block(0), block(1), block(2));
+        problem.AddResidualBlock(kColmapObservations<6>[static_cast<std::size_t>(n[0])](n + 1),
+                                 loss(), block(0), block(1), block(2));
+        break;
+      case PeerTerm::Kind::colmap_rig_observation:
+        problem.AddResidualBlock(kColmapObservations<6, 6>[static_cast<std::size_t>(n[0])](n + 1),
+                                 loss(), block(0), block(1), block(2), block(3));
+        break;
+      case PeerTerm::Kind::colmap_prior:
+        problem.AddResidualBlock(new AutoDiffCostFunction<ColmapPrior, 3, 6>(new ColmapPrior{n}),
+                                 loss(), block(0));
+        break;
+      case PeerTerm::Kind::colmap_rig_prior:
+        problem.AddResidualBlock(new AutoDiffCostFunction<ColmapPrior, 3, 6, 6>(new ColmapPrior{n}),
+                                 loss(), block(0), block(1));
         break;
       case PeerTerm::Kind::star: {
         std::vector<double*> blocks;

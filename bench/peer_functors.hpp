@@ -125,11 +125,9 @@ struct ColmapObservation {
     v = v * radial + dv;
   }
 
+  /// P is the point in the frame of the camera.
   template <class T>
-  bool operator()(const T* pose, const T* camera, const T* point, T* r) const {
-    T P[3];
-    const T away[3] = {point[0] - pose[3], point[1] - pose[4], point[2] - pose[5]};
-    ceres::AngleAxisRotatePoint(pose, away, P);
+  void project(const T* camera, const T* P, T* r) const {
     T u, v;
     if constexpr (kFisheye) {  // also beyond 90 degrees
       using std::atan2;
@@ -145,6 +143,29 @@ struct ColmapObservation {
     distort(camera + kCenter + 2, u, v);
     r[0] = camera[0] * u + camera[kCenter] - T(seen[0]);
     r[1] = camera[kCenter - 1] * v + camera[kCenter + 1] - T(seen[1]);
+  }
+
+  template <class T>
+  static void to_frame(const T* pose, const T* point, T* P) {
+    const T away[3] = {point[0] - pose[3], point[1] - pose[4], point[2] - pose[5]};
+    ceres::AngleAxisRotatePoint(pose, away, P);
+  }
+
+  template <class T>
+  bool operator()(const T* pose, const T* camera, const T* point, T* r) const {
+    T P[3];
+    to_frame(pose, point, P);
+    project(camera, P, r);
+    return true;
+  }
+  /// In a rig: a rotation vector and a translation take points from the frame to the camera.
+  template <class T>
+  bool operator()(const T* pose, const T* sensor, const T* camera, const T* point, T* r) const {
+    T in_frame[3], P[3];
+    to_frame(pose, point, in_frame);
+    ceres::AngleAxisRotatePoint(sensor, in_frame, P);
+    for (int k = 0; k < 3; ++k) P[k] += sensor[3 + k];
+    project(camera, P, r);
     return true;
   }
 };
@@ -158,6 +179,28 @@ void times_lower(const double* A, T* e) {
     for (int k = 0; k < row; ++k) e[row] += T(numbers[k]) * e[k];
   }
 }
+
+/// A (c − p) of the position c of a camera; in a rig c − R(pose)ᵀ R(sensor)ᵀ t takes its place.
+struct ColmapPrior {
+  const double* numbers;  ///< as PeerTerm has them
+  template <class T>
+  bool operator()(const T* pose, T* r) const {
+    for (int k = 0; k < 3; ++k) r[k] = pose[3 + k] - T(numbers[k]);
+    times_lower<3>(numbers + 3, r);
+    return true;
+  }
+  template <class T>
+  bool operator()(const T* pose, const T* sensor, T* r) const {
+    const T frame_back[3] = {-pose[0], -pose[1], -pose[2]},
+            sensor_back[3] = {-sensor[0], -sensor[1], -sensor[2]};
+    T in_frame[3], off[3];
+    ceres::AngleAxisRotatePoint(sensor_back, sensor + 3, in_frame);
+    ceres::AngleAxisRotatePoint(frame_back, in_frame, off);
+    for (int k = 0; k < 3; ++k) r[k] = pose[3 + k] - off[k] - T(numbers[k]);
+    times_lower<3>(numbers + 3, r);
+    return true;
+  }
+};
 
 /// A (R(a)ᵀ (q − p) − u, angle b − a − ũ) of the poses (p, a) and (q, b).
 struct PlanarEdge {

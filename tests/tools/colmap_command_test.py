@@ -13,6 +13,7 @@ import colmap_models
 from colmap_models import Model, center, cost, moved, product, project, read
 
 TOPOGRAD = sys.argv.pop(1)
+PEER = os.path.exists(os.path.join(os.path.dirname(TOPOGRAD), "topograd_peer_ceres.so"))
 FILES = ["cameras", "images", "points3D"]
 
 
@@ -179,6 +180,24 @@ class Colmap(unittest.TestCase):
         first, last = (center(after.images[i]["pose"]) for i in (4, 32))
         expected = 5 * math.dist(*(center(model.images[i]["pose"]) for i in (4, 32)))
         self.assertAlmostEqual(math.dist(first, last) / expected, 1, delta=0.01)
+
+    @unittest.skipUnless(PEER, "built without Ceres")
+    def test_ceres_has_the_same_rigs_and_priors(self):
+        model = scene(["PINHOLE", "OPENCV_FISHEYE", "FOV", "SIMPLE_RADIAL"], rigs=True, images_of_each=4)
+        model.write(f"{self.folder}/a", True)
+        with open(f"{self.folder}/priors.txt", "w") as file:
+            for i, image in model.images.items():
+                x, y, z = center(image["pose"])
+                error = 0.1 if i % 3 == 0 else 0.01
+                file.write(f"{image['name']} {x + error!r} {y - error!r} {z!r} 4e-4 1e-4 0 9e-4 -1e-4 4e-4\n")
+        priors = ["--priors", f"{self.folder}/priors.txt"]
+        for options in ([], ["--loss", "huber:0.3"], priors,
+                        priors + ["--loss", "cauchy:1", "--prior-loss", "soft_l1:0.5", "--refine", "focal,poses,points"]):
+            report = solve(f"{self.folder}/a", f"{self.folder}/out", "--peer", "ceres", *options)
+            ceres = report["peers"][0]
+            self.assertAlmostEqual(report["initial_cost"] / ceres["initial_cost"], 1, delta=1e-11, msg=options)
+            self.assertAlmostEqual(report["final_cost"] / ceres["cost"], 1, delta=1e-9, msg=options)
+            self.assertLess(report["final_cost"], 0.9 * report["initial_cost"])
 
     def test_follows_the_valley_of_a_turntable(self):
         """All cameras turn about one axis: heights and the second focal length are determined weakly, by a curved valley

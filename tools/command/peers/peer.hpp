@@ -30,6 +30,14 @@ struct PeerTerm {
     /// position, of the camera, the first of those of its parameters, and of the point; numbers
     /// the number of the model, u, v.
     colmap_observation,
+    /// The same in a rig: a rotation vector and a translation take points from the frame of the
+    /// pose to that of the camera; blocks of the pose, of the sensor, also the first of two, of the
+    /// camera and of the point.
+    colmap_rig_observation,
+    /// A (c − p) of the position c of a camera: the block of its pose; numbers p and A.
+    colmap_prior,
+    /// The same in a rig: blocks of the pose and of the sensor.
+    colmap_rig_prior,
     /// An energy: Developability::covariance (problems/developable.hpp) of a fan: blocks its vertex
     /// and its ring; numbers 1 if it is closed, else 0.
     star,
@@ -50,13 +58,13 @@ struct PeerTerm {
 
   /// 0 if each term has its own number.
   static constexpr std::size_t blocks_of(Kind kind) {
-    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 3, 0, 2, 4};
+    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 3, 4, 1, 2, 0, 2, 4};
     return kBlocks[static_cast<std::size_t>(kind)];
   }
 };
 constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
   // Matrices A are lower triangles, row by row.
-  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 3, 1, 4 + 6, 7 + 21};
+  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 3, 3, 3 + 6, 3 + 6, 1, 4 + 6, 7 + 21};
   return kNumbers[static_cast<std::size_t>(kind)];
 }
 

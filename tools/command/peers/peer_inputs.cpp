@@ -16,9 +16,13 @@
 #include "../input/mesh_problem.hpp"
 #include "../input/pose_graph_file.hpp"
 
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -135,11 +139,14 @@ std::optional<PeerInput> graph_input(const PoseGraph& graph, PoseObjective objec
   return input;
 }
 
+/// Empty for squares.
+std::function<std::array<double, 3>(double)> loss_function(const Loss& loss) {
+  if (loss.is_trivial()) return {};
+  return [loss](double square) { return loss.evaluate(square); };
+}
+
 PeerInput with_loss(PeerInput input, const std::string& text) {
-  const Loss loss = parse_loss(text);
-  if (!loss.is_trivial())
-    for (PeerTerm& term : input.terms)
-      term.loss = [loss](double square) { return loss.evaluate(square); };
+  for (PeerTerm& term : input.terms) term.loss = loss_function(parse_loss(text));
   return input;
 }
 
@@ -178,17 +185,35 @@ std::uint32_t append_blocks(const Problem& problem, const Parameters& array, Pee
   return first;
 }
 
-/// Empty for models with rigs, priors or newer camera models.
+/// Appends the priors of cameras, each to the term of its kind.
+void append_priors(const ColmapProblem& colmap, const ColmapModel& model, std::uint32_t poses,
+                   std::uint32_t sensors, PeerTerm& plain, PeerTerm& in_rigs) {
+  for (const PositionPrior& prior : colmap.priors()) {
+    const ColmapModel::Image& image = model.images[prior.image];
+    const bool of_sensor = image.sensor != ColmapModel::kNoSensor;
+    PeerTerm& term = of_sensor ? in_rigs : plain;
+    term.blocks.push_back(poses + 2 * image.frame);
+    if (of_sensor) term.blocks.push_back(sensors + 2 * image.sensor);
+    term.numbers.insert(term.numbers.end(), prior.position.begin(), prior.position.end());
+    const Eigen::Map<const Eigen::Matrix3d> covariance(prior.covariance.data());
+    const Eigen::Matrix3d root = covariance.llt().matrixL();
+    append_lower(root.inverse(), term.numbers);
+  }
+}
+
+/// Empty for newer camera models.
 std::optional<PeerInput> colmap_input(const ProblemArguments& arguments) {
   constexpr CameraModel kLast = CameraModel::THIN_PRISM_FISHEYE;
+  using Kind = PeerTerm::Kind;
   ColmapModel read = read_colmap_model(arguments);
   const ColmapOptions options = colmap_options(arguments, read);
   const ColmapProblem colmap(std::move(read), options);
   const ColmapModel model = colmap.model();
-  if (!colmap.priors().empty() || !model.sensors.empty()) return std::nullopt;
   const Problem& problem = colmap.problem();
   PeerInput input;
   const std::uint32_t poses = append_blocks(problem, colmap.poses(), input);
+  const std::uint32_t sensors =
+      model.sensors.empty() ? 0 : append_blocks(problem, colmap.sensors(), input);
   std::array<std::uint32_t, kCountOf<CameraModel>> cameras{};
   for (const ColmapModel::Camera& camera : model.cameras) {
     if (camera.model > kLast) return std::nullopt;
@@ -196,18 +221,27 @@ std::optional<PeerInput> colmap_input(const ProblemArguments& arguments) {
     if (first == 0) first = append_blocks(problem, colmap.cameras(camera.model), input);
   }
   const std::uint32_t points = append_blocks(problem, colmap.points(), input);
-  PeerTerm& seen = input.terms.emplace_back(PeerTerm{PeerTerm::Kind::colmap_observation, {}, {}});
+  PeerTerm seen{Kind::colmap_observation, {}, {}}, in_rigs{Kind::colmap_rig_observation, {}, {}},
+      priors{Kind::colmap_prior, {}, {}}, rig_priors{Kind::colmap_rig_prior, {}, {}};
   for (const ColmapModel::Observation& o : model.observations) {
     const ColmapModel::Image& image = model.images[o.image];
     const CameraModel lens = model.cameras[image.camera].model;
     const auto number = static_cast<std::size_t>(lens);
     const auto width = static_cast<std::uint32_t>((sizes(lens).all() + 2) / 3);
-    seen.blocks.insert(
-        seen.blocks.end(),
-        {poses + 2 * image.frame, cameras[number] + width * colmap.camera_block(image.camera),
-         points + o.point});
-    seen.numbers.insert(seen.numbers.end(), {static_cast<double>(number), o.seen[0], o.seen[1]});
+    const bool of_sensor = image.sensor != ColmapModel::kNoSensor;
+    PeerTerm& term = of_sensor ? in_rigs : seen;
+    term.blocks.push_back(poses + 2 * image.frame);
+    if (of_sensor) term.blocks.push_back(sensors + 2 * image.sensor);
+    term.blocks.insert(
+        term.blocks.end(),
+        {cameras[number] + width * colmap.camera_block(image.camera), points + o.point});
+    term.numbers.insert(term.numbers.end(), {static_cast<double>(number), o.seen[0], o.seen[1]});
   }
+  append_priors(colmap, model, poses, sensors, priors, rig_priors);
+  for (PeerTerm* term : {&seen, &in_rigs}) term->loss = loss_function(options.loss);
+  for (PeerTerm* term : {&priors, &rig_priors}) term->loss = loss_function(options.prior_loss);
+  for (PeerTerm* term : {&seen, &in_rigs, &priors, &rig_priors})
+    if (!term->blocks.empty()) input.terms.push_back(std::move(*term));
   return input;
 }
 
@@ -239,11 +273,7 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(bundle_options(arguments)));
   if (arguments.name == "bal") return with_loss(bal_input(arguments), arguments.loss);
-  if (arguments.name == "colmap") {
-    std::optional<PeerInput> input = colmap_input(arguments);
-    if (!input) return std::nullopt;
-    return with_loss(std::move(*input), arguments.loss);
-  }
+  if (arguments.name == "colmap") return colmap_input(arguments);
   if (arguments.name == "pose-graph") {
     std::optional<PeerInput> input =
         graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective));

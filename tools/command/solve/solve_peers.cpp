@@ -98,7 +98,7 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
       throw Error(ErrorCode::Unsupported,
                   problem.name +
                       ": --peer ceres takes no graphs with landmarks or priors, and no models of "
-                      "COLMAP with rigs, priors or a camera model newer than THIN_PRISM_FISHEYE");
+                      "COLMAP with a camera model newer than THIN_PRISM_FISHEYE");
     input = *std::move(written);
   }
   input.threads = peer_threads(arguments);
