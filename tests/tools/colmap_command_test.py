@@ -212,6 +212,35 @@ class Colmap(unittest.TestCase):
         self.assertAlmostEqual(report["final_cost"] / 70.123034034, 1, delta=1e-6)
         self.assertLess(report["iterations"], 60)  # 235 without following
 
+    def test_points_are_moved_where_they_fit(self):
+        """One point begins behind the cameras that see it in front. Another one is where its rays meet, behind them, and
+        begins in front."""
+        model = scene(["PINHOLE"], images_of_each=3)
+        behind = [5 * x for x in center(model.images[4]["pose"])]
+        lost, diverging = list(model.points)[:2]
+        model.points[lost]["xyz"], model.points[diverging]["xyz"] = behind, [0.0, 0.0, 100.0]
+        for image in model.images.values():
+            x, y = project("PINHOLE", model.cameras[image["camera"]][3], moved(image["pose"], behind))
+            image["points"] = [(x, y, p) if p == diverging else (u, v, p) for u, v, p in image["points"]]
+        model.write(f"{self.folder}/a", True)
+        reports, ends = {}, {}
+        for kind in ("off", "front", "anywhere", None):
+            out = f"{self.folder}/{kind}"
+            subprocess.run([TOPOGRAD, "solve", "colmap", f"{self.folder}/a", "--backend", "cpu", "--quiet", "--refine", "points",
+                            "--out", out, "--json", out + ".json"] + (["--retriangulate", kind] if kind else []), check=True)
+            with open(out + ".json") as file:
+                reports[kind] = json.load(file)
+            ends[kind] = read(out)
+            self.assertAlmostEqual(cost(ends[kind]) / reports[kind]["final_cost"], 1, delta=1e-9)
+        self.assertEqual([r["colmap"]["moved_points"] for r in reports.values()], [0, 1, 2, 1])
+        costs = [r["final_cost"] for r in reports.values()]
+        self.assertGreater(costs[0], costs[1] + 1)
+        self.assertGreater(costs[1], costs[2] + 1)
+        self.assertEqual(costs[1], costs[3])
+        for kind in ("front", "anywhere"):
+            self.assertLess(math.dist(ends[kind].points[lost]["xyz"], [0, 0, 0]), 4)  # in the box
+        self.assertLess(math.dist(ends["anywhere"].points[diverging]["xyz"], behind), 1e-3)
+
     def test_mistakes_are_one_line(self):
         model = scene(["PINHOLE"])
         model.write(f"{self.folder}/a", False)
@@ -223,6 +252,8 @@ class Colmap(unittest.TestCase):
                 ([f"{self.folder}/none"], "expected a folder with cameras, images and points3D"),
                 ([f"{self.folder}/a", "--refine", "lens"], "to refine, got \"lens\""),
                 ([f"{self.folder}/a", "--gauge", "free"], "gauge: expected one of automatic, none, camera"),
+                ([f"{self.folder}/a", "--retriangulate", "on"],
+                 "retriangulate: expected one of off, front, anywhere, got \"on\""),
                 ([f"{self.folder}/a", "--out", f"{self.folder}/a/"], "--out: expected another folder than"),
                 ([f"{self.folder}/a", "--out", f"{self.folder}/b"], "expected a folder without cameras.bin"),
                 ([f"{self.folder}/a", "--out", f"{self.folder}/a/cameras.txt"], "expected a folder, got a file"),
