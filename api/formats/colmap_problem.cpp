@@ -692,19 +692,41 @@ std::array<double, 9> covariance_of(const std::vector<double>& n, const WordRead
       std::to_string(n.size()));
 }
 
+using ImagesByName = std::unordered_map<std::string_view, std::uint32_t>;
+
+/// The name of an image at the beginning of a line, which may have blanks in it: the longest one
+/// that leaves as many numbers as a prior has, or else the first word.
+std::string_view name_of_image(std::string_view line, const ImagesByName& images) {
+  constexpr std::string_view kBlanks = " \t\r\v\f";
+  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+  std::vector<std::size_t> ends;  // of words
+  for (std::size_t at = 0; at < line.size(); at = line.find_first_not_of(kBlanks, at)) {
+    at = std::min(line.find_first_of(kBlanks, at), line.size());
+    ends.push_back(at);
+  }
+  for (std::size_t k = ends.size(); k-- > 0;) {
+    const std::size_t numbers = ends.size() - 1 - k;
+    if ((numbers == 3 || numbers == 6 || numbers == 9) && images.contains(line.substr(0, ends[k])))
+      return line.substr(0, ends[k]);
+  }
+  return ends.empty() ? line : line.substr(0, ends[0]);
+}
+
 }  // namespace
 
 std::vector<PositionPrior> parse_position_priors(std::string_view text, const std::string& file,
                                                  const ColmapModel& model) {
-  std::unordered_map<std::string_view, std::uint32_t> images;
+  ImagesByName images;
   for (std::size_t k = 0; k < model.images.size(); ++k)
     images.emplace(model.images[k].name, static_cast<std::uint32_t>(k));
   std::vector<PositionPrior> priors;
   std::vector<bool> there(model.images.size());
   WordReader reader(text, file, {.comments = false});
   for (bool more = reader.left() > 0; more; more = reader.next_line()) {
-    const std::string_view name = reader.word_of_line();
+    const std::string_view name = name_of_image(reader.rest_of_line(), images);
     if (name.empty() || name.starts_with('#')) continue;
+    std::string_view word = reader.word_of_line();
+    while (word.end() < name.end()) word = reader.word_of_line();
     const auto image = images.find(name);
     if (image == images.end()) reader.fail_expected("the name of an image of the model", name);
     if (there[image->second]) reader.fail_expected("an image that has no prior yet", name);

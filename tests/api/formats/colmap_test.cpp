@@ -768,6 +768,29 @@ TEST(ColmapProblem, HasTheSameMinimumFarFromTheOrigin) {
   }
 }
 
+TEST(ColmapProblem, PriorsNameImagesWithBlanks) {
+  ColmapModel model;
+  for (const char* name : {"my image", "my image 2", "my", "my image 2 0.5"})
+    model.images.push_back({.name = name});
+  const std::vector<PositionPrior> priors = parse_position_priors(
+      "my image 1 2 3\n  my image 2 4 5 6 \t\r\nmy 7 8 9 1 1 1\nmy image 2 0.5 1 2 3 2 0 0 2 0 2\n",
+      "priors.txt", model);
+  const std::pair<std::uint32_t, double> expected[] = {{0, 1}, {1, 4}, {2, 7}, {3, 1}};
+  ASSERT_EQ(priors.size(), std::size(expected));
+  for (std::size_t k = 0; k < priors.size(); ++k) {
+    EXPECT_EQ(priors[k].image, expected[k].first);
+    EXPECT_EQ(priors[k].position[0], expected[k].second);
+  }
+  try {
+    parse_position_priors("my pictures 1 2 3\n", "priors.txt", model);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "priors.txt:1: expected a coordinate of a position as a finite number, got \"pictures\"");
+  }
+}
+
 TEST(ColmapProblem, WeighsPriorsByTheirCovariance) {
   const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
   PositionPrior prior{.image = 1, .covariance = {4, 1, 0.5, 1, 3, 0.2, 0.5, 0.2, 2}};
