@@ -232,7 +232,12 @@ Summary CopiesSolver::solve(std::size_t count, std::span<double> x,
   if (!s.solver)
     s.solver.emplace(groups, s.options, model.lower, model.upper, ComponentSolver::Runs::again);
   summary.times.plan_seconds = seconds_since(begin);
-  s.solver->run(x, summary);
+  try {
+    s.solver->run(x, summary);
+  } catch (...) {
+    s.solver.reset();  // a device that was lost is opened anew
+    throw;
+  }
   summary.times.total_seconds = seconds_since(begin);
   return summary;
 }
