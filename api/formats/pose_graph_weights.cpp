@@ -29,8 +29,8 @@ double harmonic_mean(const PoseGraph::Edge& edge, int first, int size) {
 
 /// A square root S of Ω = SᵀS that is positive semidefinite.
 Eigen::MatrixXd square_root(const Eigen::MatrixXd& omega) {
-  const runtime::SymmetricEigen eigen = runtime::symmetric_eigen(omega);
-  return eigen.values.cwiseMax(0).cwiseSqrt().asDiagonal() * eigen.vectors.transpose();
+  const runtime::SymmetricEigen eigen(omega);
+  return eigen.values().cwiseMax(0).cwiseSqrt().asDiagonal() * eigen.vectors().transpose();
 }
 
 int degrees(int dimension) { return dimension == 2 ? 3 : 6; }

@@ -252,8 +252,9 @@ void CpuEngine<T>::hessian(std::size_t k, bool project_blocks, std::span<double>
   ++terms_.stats().kernels_on_cpu;
   if (!project_blocks) return;
   terms_.pool().for_ranges(instances, kMatricesPerRange, [&](std::size_t begin, std::size_t end) {
+    SymmetricEigen eigen;
     for (std::size_t i = begin; i < end; ++i)
-      remove_negative_part(static_cast<Eigen::Index>(n), &values[i * size]);
+      remove_negative_part(static_cast<Eigen::Index>(n), &values[i * size], eigen);
   });
 }
 

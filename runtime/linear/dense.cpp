@@ -27,10 +27,18 @@ Svd svd_by(const MatrixXd& matrix, SvdVectors vectors) {
 
 }  // namespace
 
-SymmetricEigen symmetric_eigen(const MatrixXd& matrix) {
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(matrix);
-  return {solver.eigenvalues(), solver.eigenvectors()};
-}
+struct SymmetricEigen::Solver {
+  Eigen::SelfAdjointEigenSolver<MatrixXd> eigen;
+};
+
+SymmetricEigen::SymmetricEigen() : solver_(std::make_unique<Solver>()) {}
+SymmetricEigen::SymmetricEigen(SymmetricEigen&&) noexcept = default;
+SymmetricEigen& SymmetricEigen::operator=(SymmetricEigen&&) noexcept = default;
+SymmetricEigen::~SymmetricEigen() = default;
+
+void SymmetricEigen::compute(const MatrixXd& matrix) { solver_->eigen.compute(matrix); }
+const Eigen::VectorXd& SymmetricEigen::values() const { return solver_->eigen.eigenvalues(); }
+const MatrixXd& SymmetricEigen::vectors() const { return solver_->eigen.eigenvectors(); }
 
 Eigen::VectorXd symmetric_eigenvalues(const MatrixXd& matrix) {
   return Eigen::SelfAdjointEigenSolver<MatrixXd>(matrix, Eigen::EigenvaluesOnly).eigenvalues();

@@ -3,15 +3,31 @@
 
 #include <Eigen/Core>
 
+#include <memory>
+
 namespace topograd::runtime {
 
-/// Eigenvalues in ascending order, and their eigenvectors by column.
-struct SymmetricEigen {
-  Eigen::VectorXd values;
-  Eigen::MatrixXd vectors;
+/// Eigenvalues of symmetric matrices without NaN and infinity, whose lower triangles it reads.
+/// Keeps its memory for the next matrix of the size.
+class SymmetricEigen {
+ public:
+  SymmetricEigen();
+  explicit SymmetricEigen(const Eigen::MatrixXd& matrix) : SymmetricEigen() { compute(matrix); }
+  SymmetricEigen(SymmetricEigen&&) noexcept;
+  SymmetricEigen& operator=(SymmetricEigen&&) noexcept;
+  ~SymmetricEigen();
+
+  void compute(const Eigen::MatrixXd& matrix);
+  /// In ascending order.
+  const Eigen::VectorXd& values() const;
+  /// By column.
+  const Eigen::MatrixXd& vectors() const;
+
+ private:
+  struct Solver;
+  std::unique_ptr<Solver> solver_;
 };
-/// Of a symmetric matrix without NaN and infinity; reads the lower triangle.
-SymmetricEigen symmetric_eigen(const Eigen::MatrixXd& matrix);
+/// The eigenvalues alone.
 Eigen::VectorXd symmetric_eigenvalues(const Eigen::MatrixXd& matrix);
 
 /// A = U diag(values) Vᵀ with min(rows, columns) values in descending order.

@@ -1,11 +1,9 @@
 // Eigenvalues of packed matrices.
 #include "negative_part.hpp"
 
-#include "dense.hpp"
-
 namespace topograd::runtime {
 
-void remove_negative_part(Eigen::Index n, double* packed) {
+void remove_negative_part(Eigen::Index n, double* packed, SymmetricEigen& eigen) {
   Eigen::MatrixXd full(n, n);
   double* entry = packed;
   for (Eigen::Index i = 0; i < n; ++i) {
@@ -13,9 +11,10 @@ void remove_negative_part(Eigen::Index n, double* packed) {
   }
   // The eigenvalue solver requires finite matrices.
   if (!full.triangularView<Eigen::Lower>().toDenseMatrix().allFinite()) return;
-  const auto [values, v] = symmetric_eigen(full);
-  const Eigen::VectorXd negative = values.cwiseMin(0.0);
+  eigen.compute(full);
+  const Eigen::VectorXd negative = eigen.values().cwiseMin(0.0);
   if (negative[0] == 0) return;
+  const Eigen::MatrixXd& v = eigen.vectors();
   const Eigen::MatrixXd part = v * negative.asDiagonal() * v.transpose();
   entry = packed;
   for (Eigen::Index i = 0; i < n; ++i) {

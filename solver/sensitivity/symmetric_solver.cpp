@@ -71,10 +71,10 @@ struct SymmetricSolver::Impl {
       for (std::size_t k = 0; k < columns_.size(); ++k)
         own[static_cast<Eigen::Index>(k)] = right[columns_[k]];
       if (dense_) {
-        Vector along = dense_->vectors.transpose() * own;
+        Vector along = dense_->vectors().transpose() * own;
         for (Eigen::Index k = 0; k < along.size(); ++k)
-          along[k] = k < zeros_ ? 0 : along[k] / dense_->values[k];
-        found = dense_->vectors * along;
+          along[k] = k < zeros_ ? 0 : along[k] / dense_->values()[k];
+        found = dense_->vectors() * along;
       } else if (sparse_ && !failure_) {
         sparse_->solve({own.data(), columns_.size()}, {found.data(), columns_.size()});
       }
@@ -84,19 +84,21 @@ struct SymmetricSolver::Impl {
 
    private:
     void decompose(const SparseMatrix& scaled) {
-      dense_ = runtime::symmetric_eigen(Eigen::MatrixXd(scaled));
-      const Vector& values = dense_->values;
+      dense_.emplace(Eigen::MatrixXd(scaled));
+      const Vector& values = dense_->values();
       const double largest = values[values.size() - 1], least = values[0] / largest;
       const auto size = static_cast<double>(values.size());
       if (least > kLeastShare * size) return;
       Eigen::Index column = 0;
-      dense_->vectors.col(0).cwiseAbs().maxCoeff(&column);
+      dense_->vectors().col(0).cwiseAbs().maxCoeff(&column);
       failure_ = {columns_[static_cast<std::size_t>(column)], least};
       while (zeros_ < values.size() && values[zeros_] <= kZero * size * largest) ++zeros_;
       for (std::size_t k = 0; k < columns_.size(); ++k)
-        determined_[k] =
-            dense_->vectors.row(static_cast<Eigen::Index>(k)).head(zeros_).cwiseAbs().maxCoeff() <=
-            kNoPart;
+        determined_[k] = dense_->vectors()
+                             .row(static_cast<Eigen::Index>(k))
+                             .head(zeros_)
+                             .cwiseAbs()
+                             .maxCoeff() <= kNoPart;
     }
 
     void factorise(const SparseMatrix& scaled, int threads) {

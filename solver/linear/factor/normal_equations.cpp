@@ -319,6 +319,7 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
   runtime::second_derivatives(engine).hessian(t, false, whole);
   std::vector<std::size_t> places;  // places of the packed free part in the instances' numbers
   std::vector<double> part;
+  runtime::SymmetricEigen eigen;
   for (const PartlyFree& one : partly_free_) {
     if (!in_term(one)) continue;
     places.clear();
@@ -328,7 +329,7 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
       for (auto other = s; other != one.slots.end(); ++other)
         places.push_back(first + packed(*s, *other, term.slots));
     for (const std::size_t place : places) part.push_back(whole[place]);
-    runtime::remove_negative_part(static_cast<Eigen::Index>(one.slots.size()), part.data());
+    runtime::remove_negative_part(static_cast<Eigen::Index>(one.slots.size()), part.data(), eigen);
     for (std::size_t k = 0; k < places.size(); ++k) term.hessians[places[k]] = part[k];
   }
 }
