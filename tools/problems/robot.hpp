@@ -91,7 +91,7 @@ class ForwardKinematics {
       for (std::size_t k = 0; k < 9; ++k) turn[k] = Entry<T>::of(joint.rotation[k]);
       frame.rotation = product(frame.rotation, turn);
       if (!joint.moves()) continue;
-      const T angle = q[next++];
+      const T& angle = q[next++];
       if (joint.kind == Joint::Kind::prismatic) {
         slide(frame, joint.axis, angle);
       } else {
