@@ -10,11 +10,11 @@ from typing import Any, Callable
 import numpy as np
 import scipy.optimize
 from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
-from scipy.linalg.lapack import dgesdd
+from scipy.linalg.lapack import dgesdd, dormqr
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
-from ._least_squares import _NO_DEVICE, _UNBOUNDED, _CallbackError, least_squares
+from ._least_squares import _NO_DEVICE, _UNBOUNDED, NotReal, _CallbackError, least_squares
 from ._problem import Problem
 from ._shim import calls_users
 from ._trace import TracingError, as_numpy
@@ -29,8 +29,6 @@ _SHARE, _LEAST_SHARE = 1e-8, 1e-20
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
 _LEAST_SQUARE, _EPS = 1e-280, float(np.finfo(float).eps)
-#: The least square of a length above which no number of a covariance is too large.
-_SURE_SQUARE = 1e-200
 #: Status of a solve that a callback ended.
 _STOPPED = 99
 
@@ -73,8 +71,7 @@ def _covariance(jacobian: Any) -> np.ndarray:
     if rows < n:
         return np.full((n, n), np.inf)
     squares = np.einsum("ij,ij->j", dense, dense)
-    least, most = squares.min(), squares.max()
-    if _LEAST_SQUARE < least and most < 1 / _LEAST_SQUARE:
+    if _LEAST_SQUARE < squares.min() and squares.max() < 1 / _LEAST_SQUARE:
         scale = np.sqrt(squares)
     else:
         largest = np.abs(dense).max(axis=0)
@@ -85,9 +82,6 @@ def _covariance(jacobian: Any) -> np.ndarray:
     _, s, vt, failed = dgesdd(dense / scale, full_matrices=0, overwrite_a=1)
     if failed or not s[-1] > _EPS * max(dense.shape) * s[0]:
         return np.full((n, n), np.inf)
-    if least > _SURE_SQUARE:
-        half = vt.T / s / scale[:, np.newaxis]
-        return half @ half.T
     with np.errstate(over="ignore"):
         half = vt.T / s / scale[:, np.newaxis]
         return half @ half.T
@@ -171,8 +165,10 @@ def curve_fit(
     except _core.Error as error:
         if not falls_back or error.code in _NO_DEVICE:
             raise
-    except Exception as error:  # SciPy says what is wrong with arguments, or takes what cannot be traced
-        if not falls_back or hasattr(error, "not_real"):
+    except NotReal:
+        raise
+    except Exception:  # SciPy says what is wrong with the arguments, or takes what cannot be traced
+        if not falls_back:
             raise
     if fit is None or not fit.success and falls_back:
         return scipys()
@@ -198,9 +194,9 @@ def curve_fit(
 def _factors(jacobian: np.ndarray, f: np.ndarray) -> dict:
     """What MINPACK leaves of QR with column pivoting: R above the reflections in the transposed matrix,
     the order of the columns, counted from 1, and the first numbers of Qᵀf."""
-    (packed, _), _, order = qr(jacobian, mode="raw", pivoting=True)
-    return {"fjac": packed.T, "ipvt": (order + 1).astype(np.int32),
-            "qtf": qr(jacobian, mode="economic", pivoting=True)[0].T @ f}
+    (packed, tau), _, order = qr(jacobian, mode="raw", pivoting=True)
+    turned = dormqr("L", "T", packed, tau, f[:, np.newaxis], 64)[0]
+    return {"fjac": packed.T, "ipvt": (order + 1).astype(np.int32), "qtf": turned[:tau.size, 0]}
 
 
 def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds: Any, method: Any,

@@ -146,11 +146,11 @@ def _bounds(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def _not_real(what: str) -> TypeError:
-    """The error on a function that returned something else than real numbers, marked for curve_fit."""
-    error = TypeError("`fun` must return " + what)
-    setattr(error, "not_real", True)
-    return error
+class NotReal(TypeError):
+    """A function returned something else than real numbers."""
+
+    def __init__(self, expected: str) -> None:
+        super().__init__("`fun` must return " + expected)
 
 
 def _real(found: Any) -> np.ndarray:
@@ -160,13 +160,13 @@ def _real(found: Any) -> np.ndarray:
     if kind in "fiu":
         return np.atleast_1d(values.astype(float, copy=False))
     if found is None:
-        raise _not_real("residuals, got None: has it a return statement?")
+        raise NotReal("residuals, got None: has it a return statement?")
     if kind == "c":
-        raise _not_real("real numbers, got complex ones: return z.view(float), or "
+        raise NotReal("real numbers, got complex ones: return z.view(float), or "
                         "np.concatenate([z.real, z.imag])")
     if kind == "O" and all(v is not None for v in values.flat):
         return np.atleast_1d(values.astype(float))
-    raise _not_real(f"numbers, got an array of {values.dtype}")
+    raise NotReal(f"numbers, got an array of {values.dtype}")
 
 
 class _Arguments:

@@ -32,9 +32,7 @@ def piecewise_polynomial(trace: Trace, x: Any, breaks: np.ndarray, coefficients:
     if len(breaks) - 1 > _MOST_PIECES:
         raise TracingError(f"a function of more than {_MOST_PIECES} pieces at unknowns cannot be traced")
     at = trace.array(x)[..., np.newaxis]
-    lower, upper = breaks[:-1].copy(), breaks[1:].copy()
-    lower[0], upper[-1] = -math.inf, math.inf
-    inside = np.logical_and(np.greater_equal(at, lower), np.less(at, upper))
+    inside = _in_pieces(at, breaks)
     step = at - breaks[:-1]
     value: Any = coefficients[0]
     for row in coefficients[1:]:
@@ -210,12 +208,17 @@ def _table_sum(trace: Trace, table: np.ndarray, weights: list[Any]) -> Any:
     return found
 
 
+def _in_pieces(at: Any, breaks: np.ndarray) -> Any:
+    """Which pieces between ascending breaks values are in; the outer ones go on beyond the ends."""
+    lower, upper = breaks[:-1].copy(), breaks[1:].copy()
+    lower[0], upper[-1] = -math.inf, math.inf
+    return np.logical_and(np.greater_equal(at, lower), np.less(at, upper))
+
+
 def _hats(trace: Trace, x: Any, grid: np.ndarray) -> Any:
     """Weights of linear interpolation of the values on an ascending grid, and beyond it."""
     at = x[..., np.newaxis]
-    lower, upper = grid[:-1].copy(), grid[1:].copy()
-    lower[0], upper[-1] = -math.inf, math.inf
-    inside = np.logical_and(np.greater_equal(at, lower), np.less(at, upper))
+    inside = _in_pieces(at, grid)
     share = (at - grid[:-1]) / np.diff(grid)
     left, right = _numpy.where(inside, 1.0 - share, 0.0), _numpy.where(inside, share, 0.0)
     none = left[..., :1] * 0.0
@@ -230,9 +233,7 @@ def _basis(trace: Trace, x: Any, knots: np.ndarray, degree: int, derivative: int
     breaks = np.append(each[0].x[:-1][used], each[0].x[-1])
     c = np.stack([p.c[:, used] for p in each], axis=-1)
     at = np.clip(x, breaks[0], breaks[-1])[..., np.newaxis]
-    lower, upper = breaks[:-1].copy(), breaks[1:].copy()
-    lower[0], upper[-1] = -math.inf, math.inf
-    inside = np.logical_and(np.greater_equal(at, lower), np.less(at, upper))
+    inside = _in_pieces(at, breaks)
     step = at - breaks[:-1]
     # Of each B-spline a few pieces are not 0.
     most = int(np.any(c != 0, axis=0).sum(axis=0).max(initial=1))

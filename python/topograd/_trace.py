@@ -117,20 +117,15 @@ _INSTEAD = {
 }
 
 
-def cannot_float(library: str) -> str:
-    """The message on float() by a function of a library."""
-    found = cannot(library)
-    shown, _, advice = found.partition(" cannot be traced: ")
-    return f"float() of a traced value, by {shown.removesuffix(' cannot be traced')}, cannot be traced" + (
-        f": {advice}" if advice else "")
+def cannot(name: str, what: str = "{}") -> str:
+    """The message on a function of a library, with what to write instead. Private modules are left out.
 
-
-def cannot(name: str) -> str:
-    """The message on a function of a library, with what to write instead. Private modules are left out."""
+      what  names it, with {} in place of the function's name
+    """
     parts = name.split(".")
     shown = ".".join(p for k, p in enumerate(parts) if not p.startswith("_") or p.startswith("__") or k == 0)
     advice = next((_INSTEAD[p] for p in reversed(parts) if p in _INSTEAD), "")
-    return f"{shown} cannot be traced" + (f": {advice}" if advice else "")
+    return f"{what.format(shown)} cannot be traced" + (f": {advice}" if advice else "")
 
 
 class Handlers:
@@ -765,7 +760,7 @@ class Array(Traced, NDArrayOperatorsMixin):
         return repr(self)
 
     def __float__(self) -> float:
-        raise TracingError(cannot_float(_library_in_use()))
+        raise TracingError(cannot(_library_in_use(), "float() of a traced value, by {},"))
 
     def __int__(self) -> int:
         which = self._dependence()
@@ -908,6 +903,7 @@ def _add_operators() -> None:
         binary(f"__{name}__", op, ufunc, False, False)
         binary(f"__r{name}__", op, ufunc, False, True)
         setattr(Scalar, f"__i{name}__", getattr(Scalar, f"__{name}__"))
+
     def negative(self: Array) -> Any:
         return np.negative(self) if self.boolean else self.tracer.apply("neg", self)
 
