@@ -276,6 +276,8 @@ ManySolver::ManySolver(std::size_t unknowns, std::vector<std::size_t> entries,
                      .options = options,
                      .prototype = {}}) {
   Impl& s = *impl_;
+  if (unknowns == 0)
+    throw Error(ErrorCode::InvalidArgument, "solve_many: expected at least one unknown, got 0");
   for (const std::vector<double>* const bounds : {&shape.lower, &shape.upper})
     if (!bounds->empty() && bounds->size() != unknowns)
       throw Error(ErrorCode::InvalidArgument, "solve_many: expected bounds for each of " +

@@ -581,6 +581,7 @@ TEST(SolveMany, SolverTakesOtherNumbersAndCounts) {
       solver.solve(starts, std::array{std::span<const double>(few), std::span<const double>(few)}),
       Error);
   EXPECT_THROW(solver.solve(std::span(starts).first(1)), Error);
+  EXPECT_THROW(ManySolver(0, {}, [](const One&) { return literal(1) - 1.0; }), Error);
 }
 
 TEST(SolveMany, RefusesWhatDoesNotFit) {
