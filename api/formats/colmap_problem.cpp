@@ -697,11 +697,10 @@ using ImagesByName = std::unordered_map<std::string_view, std::uint32_t>;
 /// The name of an image at the beginning of a line, which may have blanks in it: the longest one
 /// that leaves as many numbers as a prior has, or else the first word.
 std::string_view name_of_image(std::string_view line, const ImagesByName& images) {
-  constexpr std::string_view kBlanks = " \t\r\v\f";
-  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+  line.remove_prefix(std::min(line.find_first_not_of(WordReader::kBlanks), line.size()));
   std::vector<std::size_t> ends;  // of words
-  for (std::size_t at = 0; at < line.size(); at = line.find_first_not_of(kBlanks, at)) {
-    at = std::min(line.find_first_of(kBlanks, at), line.size());
+  for (std::size_t at = 0; at < line.size(); at = line.find_first_not_of(WordReader::kBlanks, at)) {
+    at = std::min(line.find_first_of(WordReader::kBlanks, at), line.size());
     ends.push_back(at);
   }
   for (std::size_t k = ends.size(); k-- > 0;) {

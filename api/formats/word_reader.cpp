@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestQuote = 40;
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
+bool is_blank(char c) { return WordReader::kBlanks.find(c) != std::string_view::npos; }
 
 template <class T>
 bool reads_as(std::string_view word, T& value) {
@@ -31,7 +31,7 @@ WordReader::WordReader(std::string_view text, std::string name, Syntax syntax)
 
 std::size_t WordReader::continued_end() const {
   if (!syntax_.continued_lines || text_[at_] != '\\') return text_.npos;
-  const std::size_t end = text_.find_first_not_of(" \t\r\v\f", at_ + 1);
+  const std::size_t end = text_.find_first_not_of(kBlanks, at_ + 1);
   if (end == text_.npos) return text_.size();
   return text_[end] == '\n' ? end : text_.npos;
 }

@@ -15,6 +15,9 @@ namespace topograd {
 /// order mark of UTF-8 is passed over.
 class WordReader {
  public:
+  /// Separate the words of a line.
+  static constexpr std::string_view kBlanks = " \t\r\v\f";
+
   /// Other things that count as white space.
   struct Syntax {
     bool comments = false;         ///< from # to the end of the line
