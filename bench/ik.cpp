@@ -114,7 +114,7 @@ void print(const char* what, std::size_t solved, std::size_t count, std::size_t 
   std::fflush(stdout);
 }
 
-void run(const std::string& file, std::size_t count, int threads, bool on_device) {
+void run(const std::string& file, std::size_t count, int threads, Backend backend) {
   const Chain chain = problems::read_chain(read_packed_text(file), file, "");
   if (chain.unknowns() != kJoints) throw std::runtime_error("expected a robot with seven joints");
   std::mt19937_64 random(1);
@@ -127,7 +127,7 @@ void run(const std::string& file, std::size_t count, int threads, bool on_device
   }
   InverseKinematicsOptions options;
   options.solver.threads = threads;
-  options.solver.backend = on_device ? Backend::vulkan : Backend::cpu;
+  options.solver.backend = backend;
   problems::InverseKinematicsSolver solver(chain, options);
   double best = 1e30;
   for (int repeat = 0; repeat < 6; ++repeat) {
@@ -150,9 +150,9 @@ void run(const std::string& file, std::size_t count, int threads, bool on_device
 int main(int argc, char** argv) try {
   if (argc < 2)
     throw std::runtime_error("usage: bench_ik ROBOT.urdf [TARGETS [THREADS [cpu|vulkan]]]");
-  topograd::bench::run(argv[1], argc > 2 ? std::stoul(argv[2]) : 10000,
-                       argc > 3 ? std::stoi(argv[3]) : 0,
-                       argc > 4 && std::string(argv[4]) == "vulkan");
+  topograd::bench::run(
+      argv[1], argc > 2 ? std::stoul(argv[2]) : 10000, argc > 3 ? std::stoi(argv[3]) : 0,
+      topograd::parse_enum<topograd::Backend>("backend", argc > 4 ? argv[4] : "cpu"));
 } catch (const std::exception& error) {
   std::fprintf(stderr, "bench_ik: %s\n", error.what());
   return 2;
