@@ -25,8 +25,8 @@ namespace detail {
 /// The values of an enum are looked for among 0, ..., kMostEnumerators - 1.
 inline constexpr std::size_t kMostEnumerators = 128;
 
-/// Where the names of an enum are in the text that a compiler writes for its values. It writes a
-/// value without an enumerator as a cast, "(Enum)7".
+/// Has the places of an enum's names in the text that a compiler writes for its values. A compiler
+/// writes a value without an enumerator as a cast, "(Enum)7".
 struct WrittenEnumerators {
   std::array<const char*, kMostEnumerators> begins{}, ends{};
   std::size_t count = 0, characters = 0;  ///< with a null behind each name in snake_case

@@ -27,7 +27,7 @@ struct ManyOptions {
   std::vector<double> lower = {}, upper = {};
 };
 
-/// What ManySolver's problems share: see ManyOptions.
+/// The part of ManyOptions that holds for all solves of a ManySolver.
 struct ManyShape {
   Loss loss = {};
   std::vector<double> lower = {}, upper = {};
@@ -128,10 +128,7 @@ class CopiesSolver {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-/// Minimises copies of a problem once, whose numbers from code_of() are replaced by those of each
-/// copy. The prototype's rows, bounds, constants, manifolds and losses are every copy's.
-///
-///   x  the parameters of each copy, one copy after the other: starts, and the results
+/// One solve of a CopiesSolver.
 Summary solve_copies(const Problem& prototype, std::size_t count, std::span<double> x,
                      std::span<const ManyData> data, const SolverOptions& options);
 

@@ -33,7 +33,7 @@ std::string obstacle_of_walk(const ComponentGroup& group);
 ///   precision  f32 or f64
 std::string walk_source(const LaneProgram& program, Precision precision);
 
-/// What walks cost.
+/// Dispatches of walks, the bytes that they moved, and how long their kernels took.
 struct WalkCounts {
   std::uint64_t dispatches = 0, bytes_up = 0, bytes_down = 0;
   double kernel_seconds = 0;

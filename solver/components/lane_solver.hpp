@@ -51,7 +51,7 @@ class LaneProgram {
   std::uint32_t most_by_rows() const { return most_by_rows_; }
   /// Of the rules of each component.
   StepRules::Terms terms() const;
-  /// Lanes whose numbers stay in a thread's cache, of a group of so many components.
+  /// Most lanes whose numbers stay in a thread's cache; not more than the group now needs.
   std::size_t lanes() const;
 
   /// x ⊞ δ and its derivative, for a block on a manifold.
