@@ -372,6 +372,79 @@ bool ArrayGraph::reads_shared(NodeId root) const {
   return false;
 }
 
+NodeId ArrayGraph::scaled(const View& view, double factor) {
+  if (factor == -1) return apply(ir::Op::Neg, {view});
+  if (factor != 1) {
+    const Extents& shape = view.layout.shape;
+    const Layout same{shape, Extents(std::vector<std::int64_t>(shape.size(), 0)), 0};
+    return apply(ir::Op::Mul, {view, {scalar(factor), same}});
+  }
+  if (view.layout.is_identity(nodes_[view.node].size)) return view.node;
+  std::vector<Index> positions(view.layout.size());
+  for (std::size_t k = 0; k < positions.size(); ++k) positions[k] = view.layout.element(k);
+  return gather(view.node, std::move(positions));
+}
+
+NodeId ArrayGraph::summands(NodeId root) {
+  require(root);
+  struct Part {
+    View view;
+    double factor;
+  };
+  const auto number = [&](const View& view) {
+    const Node& node = nodes_[view.node];
+    return node.kind == Kind::scalar ? std::optional(node.number) : std::nullopt;
+  };
+  std::vector<Part> left = {{{root, {}}, 1.0}}, found;
+  bool any_sum = false;
+  double constant = 0;
+  while (!left.empty()) {
+    const Part part = std::move(left.back());
+    left.pop_back();
+    const Node& node = nodes_[part.view.node];
+    const std::vector<View>& in = node.operands;
+    if (const std::optional<double> value = number(part.view)) {
+      constant += part.factor * *value;
+    } else if (node.size != 1) {
+      found.push_back(part);
+    } else if (node.kind == Kind::reduce && node.op == ir::Op::Add) {
+      any_sum = true;
+      found.push_back({in[0], part.factor});
+    } else if (node.kind != Kind::apply) {
+      found.push_back(part);
+    } else if (node.op == ir::Op::Add || node.op == ir::Op::Sub) {
+      left.push_back({in[1], node.op == ir::Op::Add ? part.factor : -part.factor});
+      left.push_back({in[0], part.factor});
+    } else if (node.op == ir::Op::Neg) {
+      left.push_back({in[0], -part.factor});
+    } else if (node.op == ir::Op::Mul && (number(in[0]) || number(in[1]))) {
+      const std::size_t at = number(in[0]) ? 0 : 1;
+      left.push_back({in[1 - at], part.factor * *number(in[at])});
+    } else if (node.op == ir::Op::Div && number(in[1])) {
+      left.push_back({in[0], part.factor / *number(in[1])});
+    } else {
+      found.push_back(part);
+    }
+  }
+  if (!any_sum) return root;
+  std::vector<NodeId> sources;
+  std::vector<Index> parts, positions;
+  for (const Part& part : found) {
+    sources.push_back(scaled(part.view, part.factor));
+    for (Index k = 0; k < nodes_[sources.back()].size; ++k) {
+      parts.push_back(static_cast<Index>(sources.size() - 1));
+      positions.push_back(k);
+    }
+  }
+  const std::size_t count = parts.size();
+  const NodeId all =
+      sources.size() == 1 ? sources.front() : join(sources, std::move(parts), std::move(positions));
+  if (constant == 0) return all;
+  const auto n = static_cast<std::int64_t>(count);
+  return apply(ir::Op::Add,
+               {{all, {{n}, {1}, 0}}, {scalar(constant / static_cast<double>(n)), {{n}, {0}, 0}}});
+}
+
 std::vector<Index> ArrayGraph::unknowns_of(NodeId root) const {
   require(root);
   // Elements of each node that are needed: of single ones, or all.

@@ -198,6 +198,11 @@ class ArrayGraph {
   /// True if the root reads a marked node.
   bool reads_shared(NodeId root) const;
 
+  /// Terms that add up to a node of one element: those of its sums, also behind signs, numbers as
+  /// factors, + and -, and what else is added to them; numbers are shared out. The node itself if
+  /// no sum is among them.
+  NodeId summands(NodeId root);
+
   /// Unknowns on which a node depends, ascending. Cost: linear in the nodes before it.
   std::vector<Index> unknowns_of(NodeId id) const;
 
@@ -206,6 +211,8 @@ class ArrayGraph {
 
  private:
   NodeId append(Node node);
+  /// The elements of a view, times a number.
+  NodeId scaled(const View& view, double factor);
   /// Throws Error{InvalidArgument} for a view of more than its node has.
   void check(const View& view) const;
   /// Nodes from `begin` on that read stand-ins, these not included. Throws Error{Unsupported} if

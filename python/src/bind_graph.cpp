@@ -201,6 +201,11 @@ void bind_graph(py::module_& module) {
       .def("repeat", &Graph::repeat)
       .def("copy", &Graph::copy)
       .def("unknowns_of", [](const Graph& g, NodeId node) { return g.graph.unknowns_of(node); })
+      .def("summands",
+           [](Graph& g, NodeId node) {
+             const NodeId terms = g.graph.summands(node);
+             return std::pair(terms, g.graph[terms].size);
+           })
       .def("share", [](Graph& g, NodeId node) { g.graph.share(node); })
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)

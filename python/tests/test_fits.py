@@ -213,6 +213,24 @@ class Minimize(unittest.TestCase):
                     constraints={"type": "ineq", "fun": lambda x: 1 - x[0]**2 - x[1]**2})
                 np.testing.assert_allclose(found.fun, expected.fun, 0, 1e-9)
 
+    def test_sums_are_found_behind_signs_factors_and_additions(self):
+        t = np.random.default_rng(3).normal(3.0, 2.0, 60)
+        terms = lambda p: p[1] + 0.5 * ((t - p[0]) / np.exp(p[1])) ** 2
+        expected = scipy.optimize.minimize(lambda p: np.sum(terms(p)), [0.0, 0.0], tol=1e-10).x
+        for count, cost in ((60, lambda p: np.sum(terms(p))), (60, lambda p: -np.sum(-terms(p))),
+                            (60, lambda p: np.mean(terms(p))), (60, lambda p: 3.0 * (np.sum(terms(p)) / 7)),
+                            (60, lambda p: 1 + np.sum(terms(p))),
+                            (62, lambda p: p[0] ** 2 - (p[0] ** 2 - np.sum(terms(p)))),
+                            (60, lambda p: np.sum(terms(p)[:25]) - -np.sum(terms(p)[25:])),
+                            (60, lambda p: np.sum(terms(p).reshape(6, 10).T))):
+            found = topograd.minimize(cost, [0.0, 0.0], options=OURS)
+            np.testing.assert_allclose(found.x, expected, 1e-5)
+            self.assertAlmostEqual(found.fun, cost(found.x), 10)
+            self.assertEqual(found.summary._model.sizes()["energies"], count)
+        found = topograd.minimize(lambda p: np.sum(terms(p)) ** 2, [0.0, 0.0], options=OURS)
+        self.assertEqual(found.summary._model.sizes()["energies"], 1)
+        np.testing.assert_allclose(found.x, expected, 1e-5)
+
     def test_many_terms(self):
         found = topograd.minimize(rosenbrock, np.full(2000, 1.1), options=OURS)
         self.assertTrue(found.success and found.nit > 0)

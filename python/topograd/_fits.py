@@ -399,8 +399,8 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     rows = problem._traced(value, (x,))
     if rows.size != 1:
         raise ValueError("The user-provided objective function must return a scalar value.")
-    terms = problem._trace.sums.get(rows._storage.node)
-    problem.energies(rows.reshape(-1) if terms is None else terms.reshape(-1))
+    terms, count = problem._trace.graph.summands(rows.reshape(-1)._whole_node())
+    problem.energies(problem._trace.wrap(terms, (count,)))
     if bounds is not None:
         pairs = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else zip(*[
             (-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds])

@@ -157,8 +157,6 @@ class Trace:
         self.blocks: list[tuple[int, int, int]] = []
         #: the same for slices of x, which are used where no reshape says more
         self.slices: list[tuple[int, int, int]] = []
-        #: what was summed, by the nodes of sums that are one number
-        self.sums: dict[int, "Array"] = {}
         #: elements of arrays that assignments have changed, and the most that a loop may
         self.written, self.most_written = 0, 1 << 62
         #: nodes of data with the arrays that they come from, if they are noted

@@ -180,8 +180,6 @@ def reduce(trace: Trace, op: str, array: Array, axis: Any, keepdims: bool = Fals
         moved = array._view(array._shadow.transpose(kept + axes))
         node = trace.graph.reduce(op, moved._operand(), extent)
         out = trace.wrap(node, tuple(array.shape[d] for d in kept), op in ("and", "or"))
-        if op == "add" and not kept:
-            trace.sums[node] = array
         if trace.assumed and op in ("and", "or") and array.boolean:
             holds = trace.assumed.get(array._whole_node())
             if holds is not None:
