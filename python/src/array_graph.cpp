@@ -18,6 +18,9 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
+/// Sums of fewer terms stay as they are: series of special functions are among them.
+constexpr std::size_t kFewTerms = 16;
+
 std::shared_ptr<const ArrayGraph::Lists> listed(std::vector<double> numbers,
                                                 std::vector<Index> parts = {},
                                                 std::vector<Index> positions = {}) {
@@ -372,65 +375,103 @@ bool ArrayGraph::reads_shared(NodeId root) const {
   return false;
 }
 
-NodeId ArrayGraph::scaled(const View& view, double factor) {
-  if (factor == -1) return apply(ir::Op::Neg, {view});
-  if (factor != 1) {
-    const Extents& shape = view.layout.shape;
-    const Layout same{shape, Extents(std::vector<std::int64_t>(shape.size(), 0)), 0};
-    return apply(ir::Op::Mul, {view, {scalar(factor), same}});
+NodeId ArrayGraph::scaled(const View& view, double number, const std::optional<View>& factor) {
+  const Extents& shape = view.layout.shape;
+  const auto for_all = [&](const View& one) {
+    const Layout same{shape, Extents(std::vector<std::int64_t>(shape.size(), 0)),
+                      one.layout.offset};
+    return View{one.node, same};
+  };
+  if (factor) {
+    View by = *factor;
+    if (number != 1) by = {apply(ir::Op::Mul, {by, {scalar(number), {}}}), {}};
+    return apply(ir::Op::Mul, {view, for_all(by)});
   }
+  if (number == -1) return apply(ir::Op::Neg, {view});
+  if (number != 1) return apply(ir::Op::Mul, {view, for_all({scalar(number), {}})});
   if (view.layout.is_identity(nodes_[view.node].size)) return view.node;
   std::vector<Index> positions(view.layout.size());
   for (std::size_t k = 0; k < positions.size(); ++k) positions[k] = view.layout.element(k);
   return gather(view.node, std::move(positions));
 }
 
+std::vector<std::uint8_t> ArrayGraph::with_sums(NodeId root) const {
+  std::vector<std::uint8_t> out(root + std::size_t{1}, 0);
+  for (NodeId id = 0; id <= root; ++id) {
+    const Node& node = nodes_[id];
+    if (node.size != 1) continue;
+    const auto of = [&](std::size_t k) { return out[node.operands[k].node] != 0; };
+    if (node.kind == Kind::reduce)
+      out[id] = node.op == ir::Op::Add && node.extent >= kFewTerms ? 1 : 0;
+    if (node.kind != Kind::apply) continue;
+    switch (node.op) {
+      case ir::Op::Add:
+      case ir::Op::Sub: out[id] = of(0) || of(1) ? 1 : 0; break;
+      case ir::Op::Mul: out[id] = of(0) != of(1) ? 1 : 0; break;
+      case ir::Op::Neg: out[id] = of(0) ? 1 : 0; break;
+      case ir::Op::Div: out[id] = of(0) && !of(1) ? 1 : 0; break;
+      default: break;
+    }
+  }
+  return out;
+}
+
 NodeId ArrayGraph::summands(NodeId root) {
   require(root);
+  const std::vector<std::uint8_t> sums = with_sums(root);
+  if (sums[root] == 0) return root;
+  /// A view, times a number and one element.
   struct Part {
     View view;
-    double factor;
+    double number = 1;
+    std::optional<View> factor;
   };
   const auto number = [&](const View& view) {
     const Node& node = nodes_[view.node];
     return node.kind == Kind::scalar ? std::optional(node.number) : std::nullopt;
   };
-  std::vector<Part> left = {{{root, {}}, 1.0}}, found;
-  bool any_sum = false;
+  const auto times = [&](Part& part, const View& by, bool divides) {
+    if (const std::optional<double> value = number(by)) {
+      part.number = divides ? part.number / *value : part.number * *value;
+    } else if (part.factor) {
+      part.factor = View{apply(divides ? ir::Op::Div : ir::Op::Mul, {*part.factor, by}), {}};
+    } else if (divides) {
+      part.factor = View{apply(ir::Op::Div, {{scalar(1), {}}, by}), {}};
+    } else {
+      part.factor = by;
+    }
+  };
+  std::vector<Part> left = {{{root, {}}, 1, {}}}, found;
   double constant = 0;
   while (!left.empty()) {
-    const Part part = std::move(left.back());
+    Part part = std::move(left.back());
     left.pop_back();
     const Node& node = nodes_[part.view.node];
-    const std::vector<View>& in = node.operands;
-    if (const std::optional<double> value = number(part.view)) {
-      constant += part.factor * *value;
-    } else if (node.size != 1) {
-      found.push_back(part);
-    } else if (node.kind == Kind::reduce && node.op == ir::Op::Add) {
-      any_sum = true;
-      found.push_back({in[0], part.factor});
-    } else if (node.kind != Kind::apply) {
-      found.push_back(part);
+    const std::optional<double> value = number(part.view);
+    if (value && !part.factor) {
+      constant += part.number * *value;
+    } else if (part.view.node > root || sums[part.view.node] == 0) {
+      found.push_back(std::move(part));
+    } else if (node.kind == Kind::reduce) {
+      part.view = node.operands[0];
+      found.push_back(std::move(part));
     } else if (node.op == ir::Op::Add || node.op == ir::Op::Sub) {
-      left.push_back({in[1], node.op == ir::Op::Add ? part.factor : -part.factor});
-      left.push_back({in[0], part.factor});
+      const double sign = node.op == ir::Op::Add ? 1 : -1;
+      left.push_back({node.operands[1], sign * part.number, part.factor});
+      left.push_back({node.operands[0], part.number, part.factor});
     } else if (node.op == ir::Op::Neg) {
-      left.push_back({in[0], -part.factor});
-    } else if (node.op == ir::Op::Mul && (number(in[0]) || number(in[1]))) {
-      const std::size_t at = number(in[0]) ? 0 : 1;
-      left.push_back({in[1 - at], part.factor * *number(in[at])});
-    } else if (node.op == ir::Op::Div && number(in[1])) {
-      left.push_back({in[0], part.factor / *number(in[1])});
+      left.push_back({node.operands[0], -part.number, part.factor});
     } else {
-      found.push_back(part);
+      const std::size_t at = sums[node.operands[0].node] != 0 ? 0 : 1;
+      times(part, node.operands[1 - at], node.op == ir::Op::Div);
+      part.view = node.operands[at];
+      left.push_back(std::move(part));
     }
   }
-  if (!any_sum) return root;
   std::vector<NodeId> sources;
   std::vector<Index> parts, positions;
   for (const Part& part : found) {
-    sources.push_back(scaled(part.view, part.factor));
+    sources.push_back(scaled(part.view, part.number, part.factor));
     for (Index k = 0; k < nodes_[sources.back()].size; ++k) {
       parts.push_back(static_cast<Index>(sources.size() - 1));
       positions.push_back(k);
@@ -441,8 +482,8 @@ NodeId ArrayGraph::summands(NodeId root) {
       sources.size() == 1 ? sources.front() : join(sources, std::move(parts), std::move(positions));
   if (constant == 0) return all;
   const auto n = static_cast<std::int64_t>(count);
-  return apply(ir::Op::Add,
-               {{all, {{n}, {1}, 0}}, {scalar(constant / static_cast<double>(n)), {{n}, {0}, 0}}});
+  const NodeId share = scalar(constant / static_cast<double>(n));
+  return apply(ir::Op::Add, {{all, {{n}, {1}, 0}}, {share, {{n}, {0}, 0}}});
 }
 
 std::vector<Index> ArrayGraph::unknowns_of(NodeId root) const {

@@ -198,9 +198,9 @@ class ArrayGraph {
   /// True if the root reads a marked node.
   bool reads_shared(NodeId root) const;
 
-  /// Terms that add up to a node of one element: those of its sums, also behind signs, numbers as
-  /// factors, + and -, and what else is added to them; numbers are shared out. The node itself if
-  /// no sum is among them.
+  /// Terms that add up to a node of one element: those of its sums, also behind signs, factors, +
+  /// and -, and what else is added to them, with numbers shared out. The node itself if it has no
+  /// sum.
   NodeId summands(NodeId root);
 
   /// Unknowns on which a node depends, ascending. Cost: linear in the nodes before it.
@@ -211,8 +211,10 @@ class ArrayGraph {
 
  private:
   NodeId append(Node node);
-  /// The elements of a view, times a number.
-  NodeId scaled(const View& view, double factor);
+  /// The elements of a view, times a number and one element.
+  NodeId scaled(const View& view, double number, const std::optional<View>& factor);
+  /// For each node up to a root: whether it is one number in which a sum can be taken apart.
+  std::vector<std::uint8_t> with_sums(NodeId root) const;
   /// Throws Error{InvalidArgument} for a view of more than its node has.
   void check(const View& view) const;
   /// Nodes from `begin` on that read stand-ins, these not included. Throws Error{Unsupported} if

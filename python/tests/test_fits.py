@@ -227,6 +227,12 @@ class Minimize(unittest.TestCase):
             np.testing.assert_allclose(found.x, expected, 1e-5)
             self.assertAlmostEqual(found.fun, cost(found.x), 10)
             self.assertEqual(found.summary._model.sizes()["energies"], count)
+        scaled = lambda p: 0.5 * np.sum((t - p[0]) ** 2) / np.exp(2 * p[1]) + 60 * p[1]
+        for count, cost in ((61, scaled), (61, lambda p: 2 * scaled(p)),
+                            (63, lambda p: np.exp(-p[1]) * (scaled(p) * np.exp(p[1]) - 1) + np.exp(-p[1]))):
+            found = topograd.minimize(cost, [0.0, 0.0], options=OURS)
+            np.testing.assert_allclose(found.x, expected, 1e-5)
+            self.assertEqual(found.summary._model.sizes()["energies"], count)
         found = topograd.minimize(lambda p: np.sum(terms(p)) ** 2, [0.0, 0.0], options=OURS)
         self.assertEqual(found.summary._model.sizes()["energies"], 1)
         np.testing.assert_allclose(found.x, expected, 1e-5)

@@ -16,7 +16,7 @@ from scipy.optimize import OptimizeResult, OptimizeWarning
 from . import _core
 from ._least_squares import _NO_DEVICE, _UNBOUNDED, NotReal, _CallbackError, least_squares
 from ._problem import Problem
-from ._shim import calls_users
+from ._shim import calls_users, run_traced
 from ._trace import TracingError, as_numpy
 
 #: Tolerances of fits, whose covariance is that of the optimum: with leastsq's 1.5e-8 slow ones end early.
@@ -396,7 +396,7 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     units = _units(start)
     scaled = problem.parameters(start / units)
     x = scaled if np.all(units == 1) else scaled * units
-    rows = problem._traced(value, (x,))
+    rows = problem._trace.array(run_traced(problem._trace, value, (x,)))
     if rows.size != 1:
         raise ValueError("The user-provided objective function must return a scalar value.")
     terms, count = problem._trace.graph.summands(rows.reshape(-1)._whole_node())
