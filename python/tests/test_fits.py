@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import scipy.optimize
+import scipy.stats
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeWarning
 
 import topograd
@@ -236,6 +237,19 @@ class Minimize(unittest.TestCase):
         found = topograd.minimize(lambda p: np.sum(terms(p)) ** 2, [0.0, 0.0], options=OURS)
         self.assertEqual(found.summary._model.sizes()["energies"], 1)
         np.testing.assert_allclose(found.x, expected, 1e-5)
+
+    def test_steps_converge_quadratically_where_single_terms_are_not_convex(self):
+        t = np.random.default_rng(5).weibull(1.8, 200) * 3
+
+        def weibull(p):
+            shape, scale = p
+            return -np.sum(np.log(shape / scale) + (shape - 1) * np.log(t / scale) - (t / scale) ** shape)
+
+        expected = scipy.stats.weibull_min.fit(t, floc=0)
+        found = topograd.minimize(weibull, [1.0, 1.0], options=OURS)
+        np.testing.assert_allclose(found.x, [expected[0], expected[2]], 1e-4)
+        self.assertTrue(found.success)
+        self.assertLess(found.nit, 15)
 
     def test_many_terms(self):
         found = topograd.minimize(rosenbrock, np.full(2000, 1.1), options=OURS)

@@ -20,6 +20,10 @@ using Hessian = Eigen::SparseMatrix<double>;
 // Smallest τ, a share of the diagonal of H.
 constexpr double kLeastShift = 1e-12;
 constexpr double kLargestShift = 1e6;
+// Full steps in a row that promise more than this share of the one before, after which the Hessian
+// is tried as it is; and how much longer the next try waits after one that found it indefinite.
+constexpr int kSlowSteps = 3, kMoreSlowSteps = 2;
+constexpr double kSlow = 0.01;
 
 bool is_constant(const runtime::Model& model, std::size_t k) {
   return !model.constant.empty() && model.constant[k] != 0;
@@ -55,10 +59,33 @@ bool has_branches(const runtime::Model& model) {
 }  // namespace
 
 struct ProjectedNewton::Impl {
+  /// Whether projected steps are slow: at a minimum that single terms are no minimum of, the sum of
+  /// their projections is not the Hessian, and steps converge linearly.
+  struct Slow {
+    bool exact_first;
+    int steps = 0, allowed = kSlowSteps;
+    double promised = 0;  // −g·d of the last direction, if its step was a full one
+
+    bool exact() const { return exact_first || steps >= allowed; }
+    void indefinite() {
+      steps = 0;
+      allowed *= kMoreSlowSteps;
+    }
+    /// After a step that was no full one.
+    void start_again() {
+      steps = 0;
+      promised = 0;
+    }
+    void look(double promises) {
+      if (!exact()) steps = promised > 0 && promises > kSlow * promised ? steps + 1 : 0;
+      promised = promises;
+    }
+  };
+
   Impl(Engines& e, const runtime::Model& of, bool exact)
       : engines(e),
         model(of),
-        exact_first(exact),
+        slow{.exact_first = exact},
         by_unit(!has_energies(of)),
         revision(of.revision),
         hessian(of, true),
@@ -117,7 +144,7 @@ struct ProjectedNewton::Impl {
 
   Engines& engines;
   const runtime::Model& model;
-  bool exact_first;
+  Slow slow;
   bool by_unit;               // the shift is a share of each unknown's own entry
   bool curved = true;         // the last direction is not −g
   bool exact_failed = false;  // to lead down, since the last step
@@ -138,11 +165,16 @@ void ProjectedNewton::compute(std::span<const double> x, std::span<const double>
   if (has_branches(impl_->model)) engine.cost();  // they may change the model's terms
   if (impl_->revision != impl_->model.revision) {
     const double shift = impl_->shift;
-    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model, impl_->exact_first);
+    const Impl::Slow slow = impl_->slow;
+    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model, slow.exact_first);
     impl_->shift = shift;
+    impl_->slow = slow;
   }
-  const bool exact =
-      impl_->exact_first && !impl_->exact_failed && impl_->factorize_exact(engine, held);
+  bool exact = false;
+  if (impl_->slow.exact() && !impl_->exact_failed) {
+    exact = impl_->factorize_exact(engine, held);
+    if (!exact) impl_->slow.indefinite();
+  }
   if (!exact) impl_->hessian.refresh_hessian(engine, true);
   std::fill(direction.begin(), direction.end(), 0.0);
   const std::span<const std::uint32_t> free = impl_->hessian.free_scalars();
@@ -153,22 +185,27 @@ void ProjectedNewton::compute(std::span<const double> x, std::span<const double>
   if (impl_->curved) right = impl_->factor.solve(right).eval();
   for (std::size_t k = 0; k < free.size(); ++k)
     direction[free[k]] = right[static_cast<Eigen::Index>(k)];
+  impl_->slow.look(-dot(g, direction));
 }
 
 void ProjectedNewton::moved(double length, std::span<const double>, std::span<const double>) {
   impl_->exact_failed = false;
-  if (length < 0.1 && !impl_->exact_first) impl_->shift *= 10;
+  if (length < 0.9) impl_->slow.start_again();
+  if (length < 0.1 && !impl_->slow.exact_first) impl_->shift *= 10;
   if (length >= 0.9) impl_->shift = std::max(impl_->shift / 10, kLeastShift);
 }
 
 void ProjectedNewton::transfer(ir::StateRecord& record, std::size_t) {
   record.in_range("shift", impl_->shift, kLeastShift);
+  record.value("slow steps", impl_->slow.steps);
+  record.value("slow steps allowed", impl_->slow.allowed);
+  record.value("promised decrease", impl_->slow.promised);
 }
 
 bool ProjectedNewton::has_model() const { return impl_->curved; }
 
 bool ProjectedNewton::reset() {
-  if (impl_->exact_first && !impl_->exact_failed) return impl_->exact_failed = true;
+  if (impl_->slow.exact() && !impl_->exact_failed) return impl_->exact_failed = true;
   if (impl_->shift > 1) return false;
   impl_->shift = std::max(1e4 * impl_->shift, 1e-4);
   return true;

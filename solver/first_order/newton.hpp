@@ -15,7 +15,8 @@ namespace topograd {
 /// Solves (H + τ diag(H)) d = −g by sparse Cholesky on the host. H is the sum of the projected
 /// Hessians of all residuals and energies, so it is positive semidefinite; its pattern and the
 /// elimination tree are found once. τ starts at rounding, grows if H is singular to working
-/// precision or a step was much shorter than d, and shrinks again after full steps.
+/// precision or a step was much shorter than d, and shrinks again after full steps. Where full
+/// steps converge slowly, H is the Hessian as it is, if that is positive definite.
 ///
 /// Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
 class ProjectedNewton final : public SearchDirection {
