@@ -5,6 +5,7 @@
 #include "../../codegen/glsl/text.hpp"
 #include "../../ir/enum_table.hpp"
 #include "../../ir/error.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../../runtime/hybrid/backend.hpp"
 #include "../session/device_engine.hpp"
@@ -28,6 +29,8 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::size_t kReported = 3;
 /// Rules at the head of the numbers that components share.
 constexpr std::size_t kRules = 8;
+/// Components whose numbers a thread gathers at once.
+constexpr std::size_t kGatheredAtOnce = 512;
 
 /// Arrays of a kernel, in the order of their bindings.
 enum class Buffer : std::uint8_t { start, data, numbers, limits, end, report };
@@ -38,6 +41,12 @@ bool has_columns(const ComponentGroup& group) {
     return std::ranges::any_of(rows.data,
                                [](const ComponentNumbers& n) { return n.places != nullptr; });
   });
+}
+
+/// All components of the group have the same bounds.
+bool shares_limits(const LaneProgram& program) {
+  return std::ranges::all_of(program.group().x,
+                             [&](const Places& x) { return program.shares_bounds(x); });
 }
 
 std::vector<Buffer> buffers_of(const ComponentGroup& group) {
@@ -260,10 +269,12 @@ std::string walk_source(const LaneProgram& program, Precision precision) {
     if (group.column[c] != ComponentGroup::kFixed)
       free_of += text(free_of.empty() ? "" : ", ", c, "u");
   if (group.bounded) {
-    limits = "    t[p] = min(max(t[p], limits[p * items + k]), limits[(S + p) * items + k]);\n";
-    held =
-        "(x[p] <= limits[p * items + k] && sums[1u + i] > T(0)) ||\n"
-        "         (x[p] >= limits[(S + p) * items + k] && sums[1u + i] < T(0))";
+    const bool shared = shares_limits(program);
+    const std::string low = shared ? "limits[p]" : "limits[p * items + k]";
+    const std::string high = shared ? "limits[S + p]" : "limits[(S + p) * items + k]";
+    limits = "    t[p] = min(max(t[p], " + low + "), " + high + ");\n";
+    held = "(x[p] <= " + low + " && sums[1u + i] > T(0)) ||\n         (x[p] >= " + high +
+           " && sums[1u + i] < T(0))";
   }
   std::string out =
       text("#version 450\n\n// The walk of each component of a group: ", group.columns,
@@ -346,38 +357,62 @@ std::vector<const ComponentNumbers*> columns_of(const ComponentGroup& group) {
   return columns;
 }
 
-/// Lower, then upper bounds of components [first, first + count), by scalar.
+/// Calls f(first, last) for ranges of a dispatch's components, on all threads.
+template <class F>
+void for_parts(runtime::cpu::Pool& pool, std::size_t count, const F& f) {
+  pool.for_ranges(count, kGatheredAtOnce, f);
+}
+
+/// to[k] = from[places of component first + k], for k in [begin, end).
 template <class T>
-std::vector<T> limits_of(const LaneProgram& program, std::size_t first, std::size_t count) {
-  const ComponentGroup& group = program.group();
-  if (!group.bounded) return {};
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::size_t scalars = group.scalars;
-  std::vector<T> limits(2 * scalars * count);
-  for (std::size_t s = 0; s < scalars; ++s) {
-    for (std::size_t k = 0; k < count; ++k) {
-      const std::size_t place = group.x[s].at(first + k);
-      limits[s * count + k] =
-          static_cast<T>(program.has_lower() ? program.lower(place) : -kInfinity);
-      limits[(scalars + s) * count + k] =
-          static_cast<T>(program.has_upper() ? program.upper(place) : kInfinity);
-    }
+void gather(const double* from, const Places& places, std::size_t first, std::size_t begin,
+            std::size_t end, T* to) {
+  if (places.list.empty()) {
+    const double* at = from + places.first + (first + begin) * places.step;
+    for (std::size_t k = begin; k < end; ++k, at += places.step) to[k] = static_cast<T>(*at);
+  } else {
+    for (std::size_t k = begin; k < end; ++k) to[k] = static_cast<T>(from[places.list[first + k]]);
   }
-  return limits;
+}
+
+/// Lower, then upper bounds of components [first, first + count), by scalar; those of one component
+/// if all have the same.
+template <class T>
+void find_limits(const LaneProgram& program, std::size_t first, std::size_t count,
+                 runtime::cpu::Pool& pool, std::vector<T>& limits) {
+  const ComponentGroup& group = program.group();
+  if (!group.bounded) return limits.clear();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::size_t scalars = group.scalars, each = shares_limits(program) ? 1 : count;
+  limits.resize(2 * scalars * each);
+  for_parts(pool, each, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t s = 0; s < scalars; ++s) {
+      for (std::size_t k = begin; k < end; ++k) {
+        const std::size_t place = group.x[s].at(first + k);
+        limits[s * each + k] =
+            static_cast<T>(program.has_lower() ? program.lower(place) : -kInfinity);
+        limits[(scalars + s) * each + k] =
+            static_cast<T>(program.has_upper() ? program.upper(place) : kInfinity);
+      }
+    }
+  });
 }
 
 /// Results of one dispatch, by column.
 template <class T>
-void take(std::span<const T> end, std::span<const T> report, std::size_t first, Walks& walks) {
+void take(std::span<const T> end, std::span<const T> report, std::size_t first,
+          runtime::cpu::Pool& pool, Walks& walks) {
   const std::size_t count = report.size() / kReported, scalars = end.size() / count;
-  for (std::size_t k = 0; k < count; ++k) {
-    const std::size_t c = first + k;
-    walks.initial_cost[c] = static_cast<double>(report[k]);
-    walks.accepted[c] = static_cast<std::int32_t>(report[count + k]);
-    walks.rejected[c] = static_cast<std::int32_t>(report[2 * count + k]);
-    for (std::size_t s = 0; s < scalars; ++s)
-      walks.x[c * scalars + s] = static_cast<double>(end[s * count + k]);
-  }
+  for_parts(pool, count, [&](std::size_t part, std::size_t last) {
+    for (std::size_t k = part; k < last; ++k) {
+      const std::size_t c = first + k;
+      walks.initial_cost[c] = static_cast<double>(report[k]);
+      walks.accepted[c] = static_cast<std::int32_t>(report[count + k]);
+      walks.rejected[c] = static_cast<std::int32_t>(report[2 * count + k]);
+      for (std::size_t s = 0; s < scalars; ++s)
+        walks.x[c * scalars + s] = static_cast<double>(end[s * count + k]);
+    }
+  });
 }
 
 }  // namespace
@@ -395,8 +430,10 @@ void DeviceWalk::dispatch(DeviceProgram& program, int most_steps) {
 
 template <class T>
 void DeviceWalk::run_as(const LaneProgram& program, const std::string& source,
-                        std::span<const double> x, Walks& walks) {
+                        std::span<const double> x, runtime::cpu::Pool& pool, Memory<T>& memory,
+                        Walks& walks) {
   const ComponentGroup& group = program.group();
+  auto& [start, data, limits, end, report] = memory;
   std::vector<T> numbers = shared_numbers<T>(group, program.options());
   const std::vector<const ComponentNumbers*> columns = columns_of(group);
   const std::size_t scalars = group.scalars;
@@ -404,14 +441,17 @@ void DeviceWalk::run_as(const LaneProgram& program, const std::string& source,
   const std::size_t most = std::max<std::size_t>(1, kMostBytes / (sizeof(T) * widest));
   for (std::size_t first = 0; first < group.count; first += most) {
     const std::size_t count = std::min(most, group.count - first);
-    std::vector<T> start(scalars * count), data(columns.size() * count), end(start.size()),
-        report(kReported * count), limits = limits_of<T>(program, first, count);
-    for (std::size_t i = 0; i < start.size(); ++i)
-      start[i] = static_cast<T>(x[group.x[i / count].at(first + i % count)]);
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      const ComponentNumbers& column = *columns[i / count];
-      data[i] = static_cast<T>(column.from[column.places->at(first + i % count)]);
-    }
+    start.resize(scalars * count);
+    data.resize(columns.size() * count);
+    end.resize(start.size());
+    report.resize(kReported * count);
+    find_limits(program, first, count, pool, limits);
+    for_parts(pool, count, [&](std::size_t part, std::size_t last) {
+      for (std::size_t s = 0; s < scalars; ++s)
+        gather(x.data(), group.x[s], first, part, last, start.data() + s * count);
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        gather(columns[c]->from, *columns[c]->places, first, part, last, data.data() + c * count);
+    });
     DeviceProgram task{.name = "components", .glsl = source, .items = count};
     std::vector<T>* const arrays[] = {&start, &data, &numbers, &limits, &end, &report};
     for (const Buffer buffer : buffers_of(group)) {
@@ -423,23 +463,22 @@ void DeviceWalk::run_as(const LaneProgram& program, const std::string& source,
       }
     }
     dispatch(task, program.options().max_iterations);
-    take<T>(end, report, first, walks);
+    take<T>(end, report, first, pool, walks);
   }
 }
 
-Walks DeviceWalk::run(const LaneProgram& program, const std::string& source,
-                      std::span<const double> x) {
+void DeviceWalk::run(const LaneProgram& program, const std::string& source,
+                     std::span<const double> x, runtime::cpu::Pool& pool, Walks& walks) {
   const ComponentGroup& group = program.group();
-  Walks walks{.x = std::vector<double>(group.count * group.scalars),
-              .initial_cost = std::vector<double>(group.count),
-              .accepted = std::vector<std::int32_t>(group.count),
-              .rejected = std::vector<std::int32_t>(group.count)};
+  walks.x.resize(group.count * group.scalars);
+  walks.initial_cost.resize(group.count);
+  walks.accepted.resize(group.count);
+  walks.rejected.resize(group.count);
   if (precision_ == Precision::f64) {
-    run_as<double>(program, source, x, walks);
+    run_as(program, source, x, pool, f64_, walks);
   } else {
-    run_as<float>(program, source, x, walks);
+    run_as(program, source, x, pool, f32_, walks);
   }
-  return walks;
 }
 
 }  // namespace topograd

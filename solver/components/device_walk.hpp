@@ -15,6 +15,9 @@
 
 namespace topograd {
 
+namespace runtime::cpu {
+class Pool;
+}
 namespace runtime::hybrid {
 class DeviceBackend;
 struct DeviceProgram;
@@ -39,7 +42,8 @@ struct WalkCounts {
   double kernel_seconds = 0;
 };
 
-/// A device on which components walk. It keeps the kernels of the sources it has seen.
+/// A device on which components walk. It keeps the kernels of the sources it has seen, and the
+/// memory of its largest dispatch.
 class DeviceWalk {
  public:
   /// Throws Error{Unsupported} without a device that has the numbers of the options' precision
@@ -55,21 +59,30 @@ class DeviceWalk {
   /// throws.
   ///
   ///   source  walk_source() of the program in precision()
-  Walks run(const LaneProgram& program, const std::string& source, std::span<const double> x);
+  ///   pool    gathers the numbers
+  ///   walks   the result; overwritten
+  void run(const LaneProgram& program, const std::string& source, std::span<const double> x,
+           runtime::cpu::Pool& pool, Walks& walks);
 
   /// Counts of the runs since the last call.
   WalkCounts take_counts() { return std::exchange(counts_, {}); }
 
  private:
   template <class T>
+  struct Memory {
+    std::vector<T> start, data, limits, end, report;
+  };
+  template <class T>
   void run_as(const LaneProgram& program, const std::string& source, std::span<const double> x,
-              Walks& walks);
+              runtime::cpu::Pool& pool, Memory<T>& memory, Walks& walks);
   void dispatch(runtime::hybrid::DeviceProgram& program, int most_steps);
 
   Precision precision_;
   std::unique_ptr<runtime::hybrid::DeviceBackend> backend_;
   std::string device_;
   WalkCounts counts_;
+  Memory<float> f32_;
+  Memory<double> f64_;
 };
 
 }  // namespace topograd

@@ -67,8 +67,8 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   most_lanes_ = std::clamp(fit, kLanes, kTile);
 }
 
-std::size_t LaneProgram::lanes() const {
-  return std::min(most_lanes_, (group_->count + kLanes - 1) / kLanes * kLanes);
+std::size_t LaneProgram::lanes(std::size_t components) const {
+  return std::min(most_lanes_, cpu::whole_lanes(components));
 }
 
 StepRules::Terms LaneProgram::terms() const {
@@ -110,13 +110,12 @@ struct LaneSolver::Lane {
   bool ended = false;
 };
 
-LaneSolver::LaneSolver(const LaneProgram& program, Clock::time_point begin, bool covariances)
+LaneSolver::LaneSolver(const LaneProgram& program, std::size_t lanes, bool covariances)
     : program_(program),
       group_(program.group()),
       options_(program.options()),
-      begin_(begin),
       covariances_(covariances),
-      lanes_(program.lanes()),
+      lanes_(lanes),
       n_(group_.columns),
       matrix_(std::size_t{n_} * n_),
       solution_(n_),
@@ -234,7 +233,7 @@ void LaneSolver::move_lane(std::size_t from, std::size_t to) {
 }
 
 void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double> x,
-                     ComponentSink& sink, const Walks* walks) {
+                     Clock::time_point begin, ComponentSink& sink, const Walks* walks) {
   walks_ = walks;
   next_ = first;
   last_ = last;
@@ -242,7 +241,7 @@ void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double
   sink_ = &sink;
   for (active_ = 0; active_ < lanes_ && next_ < last_; ++active_) load(active_, next_++);
   while (active_ > 0) {
-    seconds_ = std::chrono::duration<double>(Clock::now() - begin_).count();
+    seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
     interrupted_ = Interrupts::came() || sink.should_end();
     evaluate();
     for (std::size_t at = 0; at < active_; ++at) consume(at);
@@ -265,7 +264,7 @@ void LaneSolver::evaluate() {
     for (std::size_t at = 0; at < active_; ++at) to[at] = lanes_now_[at].probe.x[s];
   }
   for (const auto& on : program_.manifolds()) move_on_manifold(*on);
-  std::fill_n(column(sums_), program_.sums() * lanes_, 0.0);
+  for (std::uint32_t k = 0; k < program_.sums(); ++k) std::fill_n(column(sums_ + k), length, 0.0);
   for (std::size_t j = 0; j < bindings_.size(); ++j)
     worker_.run(program_.kernel(group_.residuals[j].kernel).tile(), bindings_[j], 0, length);
   if (group_.on_manifolds) find_bases();

@@ -40,6 +40,13 @@ class LaneProgram {
   /// Bounds of a place in x.
   double lower(std::size_t place) const { return lower_[place % lower_.size()]; }
   double upper(std::size_t place) const { return upper_[place % upper_.size()]; }
+  /// The scalar at these places has the same bounds in all components.
+  bool shares_bounds(const Places& places) const {
+    const auto repeats = [&](std::span<const double> bounds) {
+      return bounds.empty() || (places.list.empty() && places.step % bounds.size() == 0);
+    };
+    return repeats(lower_) && repeats(upper_);
+  }
   /// Scalars that are not fixed: those over which kernels add up JᵀJ.
   std::uint32_t free_scalars() const { return free_; }
   /// Number of a scalar among them.
@@ -51,8 +58,8 @@ class LaneProgram {
   std::uint32_t most_by_rows() const { return most_by_rows_; }
   /// Of the rules of each component.
   StepRules::Terms terms() const;
-  /// Most lanes whose numbers stay in a thread's cache; not more than the group now needs.
-  std::size_t lanes() const;
+  /// Most lanes whose numbers stay in a thread's cache; not more than so many components need.
+  std::size_t lanes(std::size_t components) const;
 
   /// x ⊞ δ and its derivative, for a block on a manifold.
   struct Manifold {
@@ -110,15 +117,18 @@ class LaneSolver {
  public:
   using Clock = std::chrono::steady_clock;
 
-  ///   begin  of the time limit
-  LaneSolver(const LaneProgram& program, Clock::time_point begin, bool covariances);
+  ///   lanes  how many work at once, a multiple of kLanes
+  LaneSolver(const LaneProgram& program, std::size_t lanes, bool covariances);
   ~LaneSolver();
+
+  std::size_t lanes() const { return lanes_; }
 
   /// Minimises components [first, last) of the group from their places in x.
   ///
+  ///   begin  of the time limit
   ///   walks  points from which they go on, as if the steps to them had been its own; or null
-  void run(std::size_t first, std::size_t last, std::span<const double> x, ComponentSink& sink,
-           const Walks* walks = nullptr);
+  void run(std::size_t first, std::size_t last, std::span<const double> x, Clock::time_point begin,
+           ComponentSink& sink, const Walks* walks = nullptr);
 
  private:
   struct Point;
@@ -178,7 +188,6 @@ class LaneSolver {
   const LaneProgram& program_;
   const ComponentGroup& group_;
   const SolverOptions& options_;
-  Clock::time_point begin_;
   bool covariances_;
   std::size_t lanes_;
   std::uint32_t n_;  // coordinates

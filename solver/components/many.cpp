@@ -35,8 +35,8 @@ std::optional<Entry> entry_of(double number) {
 
 void check_bounds_of(std::span<const double> lower, std::span<const double> upper,
                      std::span<const double> x) {
-  for (std::size_t k = 0; k < x.size() && !lower.empty(); ++k) {
-    const std::size_t s = k % lower.size();
+  for (std::size_t k = 0, s = 0; k < x.size() && !lower.empty(); ++k, ++s) {
+    if (s == lower.size()) s = 0;
     if (x[k] >= lower[s] && x[k] <= upper[s]) continue;
     throw Error(ErrorCode::InvalidArgument,
                 "solve_many: unknown " + std::to_string(s) + " of problem " +

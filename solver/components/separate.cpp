@@ -286,21 +286,40 @@ struct ComponentSolver::Walkers {
   std::string obstacle;  ///< of the first that stay
 };
 
-/// The kernels of a group.
+/// The kernels of a group, and solvers that no thread uses now.
 struct ComponentSolver::Kernels {
-  LaneProgram program;
-  std::string walk;  ///< source, where the group walks
+  std::unique_ptr<LaneSolver> take_solver(std::size_t components, bool covariances) {
+    const std::size_t lanes = program.lanes(components);
+    {
+      const std::lock_guard lock(mutex);
+      while (!idle.empty()) {
+        std::unique_ptr<LaneSolver> solver = std::move(idle.back());
+        idle.pop_back();
+        if (solver->lanes() >= lanes) return solver;
+      }
+    }
+    return std::make_unique<LaneSolver>(program, lanes, covariances);
+  }
+  void put_back(std::unique_ptr<LaneSolver> solver) {
+    const std::lock_guard lock(mutex);
+    idle.push_back(std::move(solver));
+  }
+
+  const LaneProgram program;
+  std::string walk = {};  ///< source, where the group walks
+  std::mutex mutex = {};
+  std::vector<std::unique_ptr<LaneSolver>> idle = {};
 };
 
 struct ComponentSolver::Impl {
   bool walks(std::size_t g) const { return device && walkers.walks[g]; }
   std::unique_ptr<Kernels> make_kernels(std::size_t g) const {
-    auto out = std::make_unique<Kernels>(
-        Kernels{LaneProgram(groups.groups[g], options, lower, upper), {}});
+    std::unique_ptr<Kernels> out(
+        new Kernels{.program = LaneProgram(groups.groups[g], options, lower, upper)});
     if (walks(g)) out->walk = walk_source(out->program, device->precision());
     return out;
   }
-  void run_group(std::size_t g, const Kernels& kernels, LaneSolver::Clock::time_point begin,
+  void run_group(std::size_t g, Kernels& kernels, LaneSolver::Clock::time_point begin,
                  std::span<const double> x, ComponentSink& sink);
   void describe_walk(Summary& summary) const;
 
@@ -311,6 +330,7 @@ struct ComponentSolver::Impl {
   runtime::cpu::Pool pool;
   Walkers walkers;
   std::unique_ptr<DeviceWalk> device;
+  Walks points;
   std::vector<std::unique_ptr<Kernels>> kept;
 };
 
@@ -325,6 +345,7 @@ ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOpti
                      .pool = runtime::cpu::Pool(options.threads),
                      .walkers = Walkers(groups),
                      .device = nullptr,
+                     .points = {},
                      .kept = {}}) {
   impl_->device = impl_->walkers.device_for(options);
   if (runs == Runs::again) impl_->kept.resize(groups.groups.size());
@@ -352,7 +373,7 @@ void ComponentSolver::Impl::describe_walk(Summary& summary) const {
   summary.readbacks += counts.dispatches;
 }
 
-void ComponentSolver::Impl::run_group(std::size_t g, const Kernels& kernels,
+void ComponentSolver::Impl::run_group(std::size_t g, Kernels& kernels,
                                       LaneSolver::Clock::time_point begin,
                                       std::span<const double> x, ComponentSink& sink) {
   const ComponentGroup& group = groups.groups[g];
@@ -360,12 +381,12 @@ void ComponentSolver::Impl::run_group(std::size_t g, const Kernels& kernels,
   const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
   const std::size_t even = (group.count + parts - 1) / parts;
   const std::size_t grain =
-      std::clamp(even, std::min(program.lanes(), group.count), kComponentsAtOnce);
-  Walks points;
-  if (walks(g)) points = device->run(program, kernels.walk, x);
+      std::clamp(even, std::min(program.lanes(group.count), group.count), kComponentsAtOnce);
+  if (walks(g)) device->run(program, kernels.walk, x, pool, points);
   pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
-    LaneSolver solver(program, begin, options.component_covariances);
-    solver.run(first, last, x, sink, points.x.empty() ? nullptr : &points);
+    std::unique_ptr<LaneSolver> solver = kernels.take_solver(grain, options.component_covariances);
+    solver->run(first, last, x, begin, sink, walks(g) ? &points : nullptr);
+    kernels.put_back(std::move(solver));
   });
 }
 
