@@ -31,6 +31,10 @@ struct ManyOptions {
 struct ManyShape {
   Loss loss = {};
   std::vector<double> lower = {}, upper = {};
+  /// On a device: the host checks in f64 where each problem ended, gives the verdict, and goes on
+  /// from there if it must. False: verdicts and costs are those of the device, in its precision,
+  /// except of problems that its rules did not end; for programs with a check of their own.
+  bool checks_ends = true;
 };
 
 /// One of the problems of solve_many(), all of which have its structure.
@@ -113,10 +117,11 @@ double code_of(std::size_t array, std::size_t entry);
 /// times.
 class CopiesSolver {
  public:
-  ///   prototype  outlives it
-  ///   widths     numbers of a copy in each array
+  ///   prototype    outlives it
+  ///   widths       numbers of a copy in each array
+  ///   checks_ends  ManyShape::checks_ends
   CopiesSolver(const Problem& prototype, std::vector<std::size_t> widths,
-               const SolverOptions& options);
+               const SolverOptions& options, bool checks_ends = true);
   ~CopiesSolver();
 
   ///   x     the parameters of each copy, one copy after the other: starts, and the results

@@ -11,6 +11,7 @@
 #include "../session/device_engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -25,8 +26,11 @@ using runtime::hybrid::DeviceProgram;
 
 /// Largest buffer of a dispatch: devices must have 128 MiB.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-/// Numbers of a walk besides its x: initial cost, accepted and rejected steps.
-constexpr std::size_t kReported = 3;
+/// Numbers of a walk besides its x: initial cost, accepted and rejected steps, final cost, and the
+/// number of its end in kEnds.
+constexpr std::size_t kReported = 5;
+constexpr std::array kEnds = {End::none, End::gradient, End::cost_change, End::iterations,
+                              End::predicted_change};
 /// Rules at the head of the numbers that components share.
 constexpr std::size_t kRules = 8;
 /// Components whose numbers a thread gathers at once.
@@ -196,6 +200,7 @@ void main() {
   for (uint i = 0u; i < N; ++i) s[i] = T(0);
   T cost = T(0), initial = {INFINITY}, expected = T(0), radius = numbers[0], shrink = T(2);
   uint accepted = 0u, rejected = 0u, invalid = 0u;
+  uint by = 0u;  // the rule that ended it
   bool begun = false, ends = false;
   while (!ends) {
     evaluate(k, t, trial);
@@ -212,11 +217,14 @@ void main() {
       shrink = T(2);
       ++accepted;
       ends = change <= numbers[2] * cost;
+      if (ends) by = 2u;
     } else {
       radius /= shrink;
       shrink *= T(2);
       ++rejected;
-      ends = expected <= numbers[2] * cost || !(radius > numbers[7]);
+      ends = expected <= numbers[2] * cost;
+      if (ends) by = 4u;
+      ends = ends || !(radius > numbers[7]);
     }
     if (takes) {
       cost = after;
@@ -225,12 +233,16 @@ void main() {
       // Scales stay as they were first not 0.
       for (uint i = 0u; i < N; ++i)
         if (!(s[i] > T(0)) && sums[entry(i, i)] > T(0)) s[i] = T(1) / sqrt(sums[entry(i, i)]);
-      if (size_of_gradient(k, x, sums) <= numbers[3] * sqrt(T(2) * cost)) ends = true;
+      if (size_of_gradient(k, x, sums) <= numbers[3] * sqrt(T(2) * cost)) {
+        ends = true;
+        by = 1u;
+      }
     }
     begun = true;
     bool steps = false;
     while (!ends && !steps) {
       ends = accepted + rejected >= most;
+      if (ends) by = 3u;
       if (ends) break;
       steps = find_step(k, x, sums, s, radius, d, expected);
       invalid = steps ? 0u : invalid + 1u;
@@ -245,6 +257,8 @@ void main() {
   report[k] = initial;
   report[items + k] = T(accepted);
   report[2u * items + k] = T(rejected);
+  report[3u * items + k] = cost;
+  report[4u * items + k] = T(by);
 }
 )";
 
@@ -409,6 +423,8 @@ void take(std::span<const T> end, std::span<const T> report, std::size_t first,
       walks.initial_cost[c] = static_cast<double>(report[k]);
       walks.accepted[c] = static_cast<std::int32_t>(report[count + k]);
       walks.rejected[c] = static_cast<std::int32_t>(report[2 * count + k]);
+      walks.final_cost[c] = static_cast<double>(report[3 * count + k]);
+      walks.end[c] = kEnds.at(static_cast<std::size_t>(report[4 * count + k]));
       for (std::size_t s = 0; s < scalars; ++s)
         walks.x[c * scalars + s] = static_cast<double>(end[s * count + k]);
     }
@@ -472,6 +488,8 @@ void DeviceWalk::run(const LaneProgram& program, const std::string& source,
   const ComponentGroup& group = program.group();
   walks.x.resize(group.count * group.scalars);
   walks.initial_cost.resize(group.count);
+  walks.final_cost.resize(group.count);
+  walks.end.resize(group.count);
   walks.accepted.resize(group.count);
   walks.rejected.resize(group.count);
   if (precision_ == Precision::f64) {

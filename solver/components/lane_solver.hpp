@@ -99,10 +99,13 @@ class ComponentSink {
   virtual bool should_end() const { return false; }
 };
 
-/// Points to which the components of a group have walked on a device, and how.
+/// Points to which the components of a group have walked on a device, and how. Costs and ends are
+/// in the device's precision.
 struct Walks {
   std::vector<double> x;             ///< scalars of each component, one component after the other
   std::vector<double> initial_cost;  ///< infinite: it could not begin
+  std::vector<double> final_cost;
+  std::vector<End> end;                          ///< none: by no rule that gives a verdict
   std::vector<std::int32_t> accepted, rejected;  ///< steps
 
   bool began(std::size_t component) const {

@@ -195,15 +195,16 @@ struct CopiesSolver::Impl {
   const SolverOptions options;
   const std::vector<std::size_t> widths;
   const ProblemModel model;
+  const bool checks_ends;
   Copies copies{model.model, widths};
   std::optional<ComponentSolver> solver = {};
 };
 
 CopiesSolver::CopiesSolver(const Problem& prototype, std::vector<std::size_t> widths,
-                           const SolverOptions& options) {
+                           const SolverOptions& options, bool checks_ends) {
   SolverOptions asked = Impl::options_of(options);
   ProblemModel model = Impl::model_of(prototype, asked);
-  impl_.reset(new Impl{std::move(asked), std::move(widths), std::move(model)});
+  impl_.reset(new Impl{std::move(asked), std::move(widths), std::move(model), checks_ends});
 }
 CopiesSolver::~CopiesSolver() = default;
 
@@ -230,7 +231,9 @@ Summary CopiesSolver::solve(std::size_t count, std::span<double> x,
   summary.residuals = count * model.rows;
   summary.method = summary.step_method = s.options.method;
   if (!s.solver)
-    s.solver.emplace(groups, s.options, model.lower, model.upper, ComponentSolver::Runs::again);
+    s.solver.emplace(
+        groups, s.options, model.lower, model.upper, ComponentSolver::Runs::again,
+        s.checks_ends ? ComponentSolver::Verdicts::host : ComponentSolver::Verdicts::device);
   summary.times.plan_seconds = seconds_since(begin);
   try {
     s.solver->run(x, summary);
@@ -263,6 +266,7 @@ struct ManySolver::Impl {
   std::vector<double> first;  // memory of the prototype's unknowns
   std::vector<std::size_t> entries;
   Loss loss;
+  bool checks_ends;
   SolverOptions options;
   Problem prototype;
   std::unique_ptr<CopiesSolver> solver = {};
@@ -273,6 +277,7 @@ ManySolver::ManySolver(std::size_t unknowns, std::vector<std::size_t> entries,
     : impl_(new Impl{.first = std::vector<double>(unknowns),
                      .entries = std::move(entries),
                      .loss = shape.loss,
+                     .checks_ends = shape.checks_ends,
                      .options = options,
                      .prototype = {}}) {
   Impl& s = *impl_;
@@ -323,7 +328,8 @@ Summary ManySolver::solve(std::span<double> starts, std::span<const std::span<co
     require(data[a].size(), count * s.entries[a], "numbers in array " + std::to_string(a));
     numbers.push_back(data[a].data());
   }
-  if (!s.solver) s.solver = std::make_unique<CopiesSolver>(s.prototype, s.entries, s.options);
+  if (!s.solver)
+    s.solver = std::make_unique<CopiesSolver>(s.prototype, s.entries, s.options, s.checks_ends);
   Summary summary = s.solver->solve(count, starts, numbers);
   summary.times.total_seconds = seconds_since(begin);
   return summary;

@@ -319,6 +319,7 @@ struct ComponentSolver::Impl {
     if (walks(g)) out->walk = walk_source(out->program, device->precision());
     return out;
   }
+  bool give_walk(const ComponentGroup& group, std::size_t component, ComponentSink& sink) const;
   void run_group(std::size_t g, Kernels& kernels, LaneSolver::Clock::time_point begin,
                  std::span<const double> x, ComponentSink& sink);
   void describe_walk(Summary& summary) const;
@@ -327,6 +328,7 @@ struct ComponentSolver::Impl {
   const SolverOptions& options;
   std::span<const double> lower, upper;
   Runs runs;
+  Verdicts verdicts;
   runtime::cpu::Pool pool;
   Walkers walkers;
   std::unique_ptr<DeviceWalk> device;
@@ -336,12 +338,13 @@ struct ComponentSolver::Impl {
 
 ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
                                  std::span<const double> lower, std::span<const double> upper,
-                                 Runs runs)
+                                 Runs runs, Verdicts verdicts)
     : impl_(new Impl{.groups = groups,
                      .options = options,
                      .lower = lower,
                      .upper = upper,
                      .runs = runs,
+                     .verdicts = options.component_covariances ? Verdicts::host : verdicts,
                      .pool = runtime::cpu::Pool(options.threads),
                      .walkers = Walkers(groups),
                      .device = nullptr,
@@ -360,7 +363,9 @@ void ComponentSolver::Impl::describe_walk(Summary& summary) const {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.3g", counts.kernel_seconds);
   summary.why = std::string("each component walks in one invocation of a kernel, ") +
-                seconds.data() + " s on the device; the interpreter checks where it ends";
+                seconds.data() + " s on the device; " +
+                (verdicts == Verdicts::host ? "the interpreter checks where it ends"
+                                            : "its own rules end it");
   if (walkers.stay > 0)
     summary.why +=
         "; " + std::to_string(walkers.stay) + " of " + std::to_string(walkers.walk + walkers.stay) +
@@ -373,6 +378,20 @@ void ComponentSolver::Impl::describe_walk(Summary& summary) const {
   summary.readbacks += counts.dispatches;
 }
 
+/// Gives the end of a walk as the result, if a rule of the device ended it.
+bool ComponentSolver::Impl::give_walk(const ComponentGroup& group, std::size_t component,
+                                      ComponentSink& sink) const {
+  if (points.end[component] == End::none) return false;
+  const std::span x(points.x);
+  sink.finish(group, component, x.subspan(component * group.scalars, group.scalars),
+              {.initial_cost = points.initial_cost[component],
+               .final_cost = points.final_cost[component],
+               .successful = points.accepted[component],
+               .unsuccessful = points.rejected[component],
+               .end = points.end[component]});
+  return true;
+}
+
 void ComponentSolver::Impl::run_group(std::size_t g, Kernels& kernels,
                                       LaneSolver::Clock::time_point begin,
                                       std::span<const double> x, ComponentSink& sink) {
@@ -383,10 +402,15 @@ void ComponentSolver::Impl::run_group(std::size_t g, Kernels& kernels,
   const std::size_t grain =
       std::clamp(even, std::min(program.lanes(group.count), group.count), kComponentsAtOnce);
   if (walks(g)) device->run(program, kernels.walk, x, pool, points);
-  pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
+  const auto run_lanes = [&](std::size_t first, std::size_t last) {
     std::unique_ptr<LaneSolver> solver = kernels.take_solver(grain, options.component_covariances);
     solver->run(first, last, x, begin, sink, walks(g) ? &points : nullptr);
     kernels.put_back(std::move(solver));
+  };
+  pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
+    if (!walks(g) || verdicts == Verdicts::host) return run_lanes(first, last);
+    for (std::size_t k = first; k < last; ++k)
+      if (!give_walk(group, k, sink)) run_lanes(k, k + 1);
   });
 }
 

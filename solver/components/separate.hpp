@@ -52,11 +52,17 @@ class ComponentSolver {
   /// How often it runs. Kernels that run again are kept, otherwise those of one group at a time.
   enum class Runs : std::uint8_t { once, again };
 
+  /// Who gives the verdicts of components that walk on a device: the host in f64, which goes on
+  /// where the walk ended too early, or the device in its own precision. Walks that no rule of the
+  /// device ended, and components with covariances, are always the host's.
+  enum class Verdicts : std::uint8_t { host, device };
+
   /// All outlive it.
   ///
   ///   lower, upper  by scalar of x, or of its first numbers, which then repeat; or empty
   ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
-                  std::span<const double> lower, std::span<const double> upper, Runs runs);
+                  std::span<const double> lower, std::span<const double> upper, Runs runs,
+                  Verdicts verdicts = Verdicts::host);
   ~ComponentSolver();
 
   /// Minimises from x, and writes the components that took a step back to x. Sets place, costs,

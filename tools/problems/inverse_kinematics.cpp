@@ -98,10 +98,11 @@ void append(std::string& text, double value) {
 constexpr std::size_t kTargetsAtOnce = 256;
 
 /// Starts that all open targets get in one round. A device solves from many in the time of one, so
-/// there as many as before; those after the first that reaches its target are not used.
+/// there three times as many as before; those after the first that reaches its target are not used.
 std::size_t starts_of_round(std::size_t first, const InverseKinematicsOptions& options) {
   const std::size_t left = static_cast<std::size_t>(options.starts) - first;
-  return options.solver.backend == Backend::vulkan ? std::clamp<std::size_t>(first, 1, left) : 1;
+  return options.solver.backend == Backend::vulkan ? std::clamp<std::size_t>(3 * first, 1, left)
+                                                   : 1;
 }
 
 /// The solves of all targets, round by round.
@@ -197,7 +198,7 @@ class Rounds {
 
 ManySolver solver_for(const Chain& chain, const InverseKinematicsOptions& options) {
   check(options);
-  ManyShape limits;
+  ManyShape limits{.checks_ends = false};  // the errors are
   for (const Joint* joint : chain.moving()) {
     limits.lower.push_back(joint->lower);
     limits.upper.push_back(joint->upper);

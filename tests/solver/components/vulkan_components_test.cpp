@@ -111,6 +111,42 @@ TEST_F(VulkanComponents, ExactDataGiveTheNumbersThatTheyWereMadeFrom) {
   }
 }
 
+/// With the device's verdicts: its minima, and failures where there is no value.
+TEST_F(VulkanComponents, VerdictsOfTheDeviceAlone) {
+  TG_NEEDS(float64);
+  std::vector<double> truth;
+  Copies copies = decays(300, 0, &truth);
+  copies.starts[3 * 7] = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::span<const double>> data(copies.data.begin(), copies.data.end());
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    const double near = precision == Precision::f64 ? 1e-9 : 1e-3;
+    for (const int most : {100, 2}) {
+      SolverOptions options = options_of(Backend::vulkan, precision);
+      options.max_iterations = most;
+      ManySolver solver(3, {20, 20}, copies.f, {.checks_ends = false}, options);
+      std::vector<double> x = copies.starts;
+      const ComponentsSummary all = solver.solve(x, data).components;
+      for (std::size_t k = 0; k < copies.count; ++k) {
+        const Termination expected = k == 7      ? Termination::FAILURE
+                                     : most == 2 ? Termination::NO_CONVERGENCE
+                                                 : Termination::CONVERGENCE;
+        EXPECT_EQ(all.termination[k], expected) << k;
+        if (k == 7) continue;
+        EXPECT_LE(all.successful_steps[k] + all.unsuccessful_steps[k], most) << k;
+        double cost = 0;
+        for (std::size_t i = 0; i < 20; ++i)
+          cost += std::pow(x[3 * k] * std::exp(-x[3 * k + 1] * data[0][20 * k + i]) + x[3 * k + 2] -
+                               data[1][20 * k + i],
+                           2) /
+                  2;
+        EXPECT_NEAR(all.final_cost[k], cost, near * (1e-3 + cost)) << k;
+        for (std::size_t i = 3 * k; i < 3 * k + 3 && most > 2; ++i)
+          EXPECT_NEAR(x[i], truth[i], near * std::max(1.0, std::fabs(truth[i]))) << i;
+      }
+    }
+  }
+}
+
 /// Near a minimum whose cost is not 0, rounding of the cost hides the last digits of the unknowns.
 TEST_F(VulkanComponents, NoiseBoundsAndLosses) {
   TG_NEEDS(float64);
