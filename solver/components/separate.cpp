@@ -116,7 +116,7 @@ class Columns final : public ComponentSink {
     out_.unsuccessful_steps[c] = result.unsuccessful;
     ends_[c] = result.end;
     optimality_[c] = result.optimality;
-    nonfinite_ += static_cast<std::uint64_t>(result.nonfinite);
+    if (result.nonfinite > 0) nonfinite_ += static_cast<std::uint64_t>(result.nonfinite);
     if (!result.covariance.empty())
       std::ranges::copy(result.covariance, out_.covariance.begin() + static_cast<std::ptrdiff_t>(
                                                                          out_.covariance_start[c]));

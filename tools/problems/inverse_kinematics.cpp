@@ -105,15 +105,23 @@ std::size_t starts_of_round(std::size_t first, const InverseKinematicsOptions& o
                                                    : 1;
 }
 
+}  // namespace
+
+/// Starts and targets of the solves of a round.
+struct InverseKinematicsSolver::Memory {
+  std::vector<double> x, poses;
+};
+
 /// The solves of all targets, round by round.
-class Rounds {
+class InverseKinematicsSolver::Rounds {
  public:
   Rounds(const Chain& chain, const Targets& targets, const InverseKinematicsOptions& options,
-         ManySolver& solver)
+         ManySolver& solver, Memory& memory)
       : chain_(chain),
         targets_(targets),
         options_(options),
         solver_(solver),
+        memory_(memory),
         pool_(options.solver.threads),
         joints_(chain.moving()),
         open_(targets.count()) {
@@ -130,22 +138,24 @@ class Rounds {
   void run() {
     const std::size_t n = joints_.size(), open = open_.size();
     const std::size_t starts = starts_of_round(first_, options_), solves = starts * open;
-    std::vector<double> x(n * solves), poses(kPose * solves);
+    std::vector<double>& x = memory_.x;
+    x.resize(n * solves);
+    memory_.poses.resize(kPose * solves);
     for_all(solves, [&](std::size_t k) {
       const std::size_t target = open_[k % open];
       write_ik_start(joints_, target, first_ + k / open, options_.seed, &x[n * k]);
-      std::copy_n(&targets_.poses[kPose * target], kPose, &poses[kPose * k]);
+      std::copy_n(&targets_.poses[kPose * target], kPose, &memory_.poses[kPose * k]);
     });
-    Summary summary = solver_.solve(x, std::array{std::span<const double>(poses)});
+    Summary summary = solver_.solve(x, std::array{std::span<const double>(memory_.poses)});
     out_.solves += solves;
     for (const auto* steps :
          {&summary.components.successful_steps, &summary.components.unsuccessful_steps})
       out_.steps += std::accumulate(steps->begin(), steps->end(), std::uint64_t{0});
-    std::vector<Errors> errors(solves);
-    for_all(solves, [&](std::size_t k) { errors[k] = errors_at(open_[k % open], &x[n * k]); });
-    for (std::size_t k = 0; k < open; ++k)
-      for (std::size_t s = k; s < solves && out_.solved[open_[k]] == 0; s += open)
-        judge(open_[k], errors[s], &x[n * s]);
+    for_all(open, [&](std::size_t k) {
+      const std::size_t target = open_[k];
+      for (std::size_t s = k; s < solves && out_.solved[target] == 0; s += open)
+        judge(target, errors_at(target, &x[n * s]), &x[n * s]);
+    });
     std::erase_if(open_, [&](std::size_t t) { return out_.solved[t] != 0; });
     if (first_ == 0) out_.first = std::move(summary);
     first_ += starts;
@@ -189,12 +199,15 @@ class Rounds {
   const Targets& targets_;
   const InverseKinematicsOptions& options_;
   ManySolver& solver_;
+  Memory& memory_;
   runtime::cpu::Pool pool_;
   std::vector<const Joint*> joints_;
   std::vector<std::size_t> open_;
   std::size_t first_ = 0;  // start of the next round
   InverseKinematics out_;
 };
+
+namespace {
 
 ManySolver solver_for(const Chain& chain, const InverseKinematicsOptions& options) {
   check(options);
@@ -260,12 +273,16 @@ std::vector<double> ik_start(const Chain& chain, std::size_t target, std::size_t
 
 InverseKinematicsSolver::InverseKinematicsSolver(const Chain& chain,
                                                  const InverseKinematicsOptions& options)
-    : chain_(chain), options_(options), solver_(solver_for(chain, options)) {}
+    : chain_(chain),
+      options_(options),
+      solver_(solver_for(chain, options)),
+      memory_(std::make_unique<Memory>()) {}
+InverseKinematicsSolver::~InverseKinematicsSolver() = default;
 
 InverseKinematics InverseKinematicsSolver::solve(const Targets& targets) {
   require(targets.count() > 0, "at least one target", "none");
   const auto begin = std::chrono::steady_clock::now();
-  Rounds rounds(chain_, targets, options_, solver_);
+  Rounds rounds(chain_, targets, options_, solver_, *memory_);
   do {
     rounds.run();
   } while (!rounds.done() && !Interrupts::came());

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,14 +62,19 @@ class InverseKinematicsSolver {
  public:
   /// `chain` outlives it. Throws Error{InvalidArgument} for options out of range.
   InverseKinematicsSolver(const Chain& chain, const InverseKinematicsOptions& options);
+  ~InverseKinematicsSolver();
 
   /// One thread at a time. Throws Error{InvalidArgument} for no targets.
   InverseKinematics solve(const Targets& targets);
 
  private:
+  struct Memory;
+  class Rounds;
+
   const Chain& chain_;
   InverseKinematicsOptions options_;
   ManySolver solver_;
+  std::unique_ptr<Memory> memory_;
 };
 
 /// Minimises, for each target, the squared errors of position and rotation (‖R − R*‖ / √2, which is
