@@ -1,7 +1,7 @@
 // Inverse kinematics of many targets: solved side by side, and by Ceres in a loop, from the same
 // starts.
 //
-//   bench_ik ROBOT.urdf [TARGETS [THREADS [cpu|vulkan]]]
+//   bench_ik ROBOT.urdf [TARGETS [THREADS [cpu|vulkan [f64|mixed]]]]
 //
 // Topograd's times are those of one call after the other, of which the first also traces and
 // compiles.
@@ -114,7 +114,8 @@ void print(const char* what, std::size_t solved, std::size_t count, std::size_t 
   std::fflush(stdout);
 }
 
-void run(const std::string& file, std::size_t count, int threads, Backend backend) {
+void run(const std::string& file, std::size_t count, int threads, Backend backend,
+         Precision precision) {
   const Chain chain = problems::read_chain(read_packed_text(file), file, "");
   if (chain.unknowns() != kJoints) throw std::runtime_error("expected a robot with seven joints");
   std::mt19937_64 random(1);
@@ -128,6 +129,7 @@ void run(const std::string& file, std::size_t count, int threads, Backend backen
   InverseKinematicsOptions options;
   options.solver.threads = threads;
   options.solver.backend = backend;
+  options.solver.precision = precision;
   problems::InverseKinematicsSolver solver(chain, options);
   double best = 1e30;
   for (int repeat = 0; repeat < 6; ++repeat) {
@@ -149,10 +151,12 @@ void run(const std::string& file, std::size_t count, int threads, Backend backen
 
 int main(int argc, char** argv) try {
   if (argc < 2)
-    throw std::runtime_error("usage: bench_ik ROBOT.urdf [TARGETS [THREADS [cpu|vulkan]]]");
+    throw std::runtime_error(
+        "usage: bench_ik ROBOT.urdf [TARGETS [THREADS [cpu|vulkan [f64|mixed]]]]");
   topograd::bench::run(
       argv[1], argc > 2 ? std::stoul(argv[2]) : 10000, argc > 3 ? std::stoi(argv[3]) : 0,
-      topograd::parse_enum<topograd::Backend>("backend", argc > 4 ? argv[4] : "cpu"));
+      topograd::parse_enum<topograd::Backend>("backend", argc > 4 ? argv[4] : "cpu"),
+      topograd::parse_enum<topograd::Precision>("precision", argc > 5 ? argv[5] : "f64"));
 } catch (const std::exception& error) {
   std::fprintf(stderr, "bench_ik: %s\n", error.what());
   return 2;
