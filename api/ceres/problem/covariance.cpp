@@ -90,7 +90,7 @@ void CovarianceImpl::Read(const ProblemImpl& problem, const std::vector<BlockPai
   for (const auto& [a, b] : pairs) {
     problem.At("Covariance::Compute", a);
     problem.At("Covariance::Compute", b);
-    if (!seen.insert(std::minmax(a, b)).second)
+    if (!seen.emplace(a, b).second)
       throw topograd::Error(topograd::ErrorCode::InvalidArgument,
                             "Covariance::Compute: a pair of parameter blocks is named twice");
   }

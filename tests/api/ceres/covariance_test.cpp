@@ -20,6 +20,16 @@ ceres::CostFunction* Linear(const Matrix& J) {
   return new ceres::NormalPrior(J, ceres::Vector::Zero(J.cols()));
 }
 
+/// J x + K y.
+struct Linear2And1 {
+  Matrix J, K;
+  template <class T>
+  bool operator()(const T* x, const T* y, T* r) const {
+    for (int i = 0; i < 3; ++i) r[i] = J(i, 0) * x[0] + J(i, 1) * x[1] + K(i, 0) * y[0];
+    return true;
+  }
+};
+
 TEST(CeresCovariance, IsTheInverseOfTheNormalMatrix) {
   double x[3] = {}, y[2] = {1, 1};
   const Matrix J = (Matrix(4, 3) << 1, 2, 0, 0, 1, 3, 2, 0, 1, 1, 1, 1).finished();
@@ -41,6 +51,26 @@ TEST(CeresCovariance, IsTheInverseOfTheNormalMatrix) {
     double other = 0;
     EXPECT_FALSE(covariance.GetCovarianceBlock(x, &other, &other));
   }
+}
+
+/// Programs name all pairs of their blocks, as Ceres allows.
+TEST(CeresCovariance, TakesPairsInBothOrders) {
+  double x[2] = {}, y[1] = {};
+  const Matrix J = (Matrix(3, 2) << 1, 2, 0, 1, 3, 1).finished();
+  const Matrix K = (Matrix(3, 1) << 1, 0, 2).finished();
+  ceres::Problem problem;
+  problem.AddResidualBlock(
+      new ceres::AutoDiffCostFunction<Linear2And1, 3, 2, 1>(new Linear2And1{J, K}), nullptr, x, y);
+  ceres::Covariance covariance{ceres::Covariance::Options()};
+  ASSERT_TRUE(covariance.Compute(Pairs{{x, x}, {x, y}, {y, x}, {y, y}}, &problem));
+  Matrix both(3, 3);
+  both << J, K;
+  const Matrix expected = (both.transpose() * both).inverse();
+  Matrix xy(2, 1), yx(1, 2);
+  ASSERT_TRUE(covariance.GetCovarianceBlock(x, y, xy.data()));
+  ASSERT_TRUE(covariance.GetCovarianceBlock(y, x, yx.data()));
+  EXPECT_NEAR((xy - expected.topRightCorner(2, 1)).norm(), 0, 1e-10);
+  EXPECT_NEAR((yx - expected.bottomLeftCorner(1, 2)).norm(), 0, 1e-10);
 }
 
 TEST(CeresCovariance, LivesInTheTangentSpace) {
