@@ -52,6 +52,12 @@ double optimality(const runtime::PointReport& point, double initial_cost) {
   return point.scaled_gradient_max / unit;
 }
 
+double largest_cosine(const runtime::PointReport& point, double initial_cost) {
+  if (point.scaled_gradient_max == 0) return 0;
+  return point.scaled_gradient_max /
+         std::max(residual_norm(point.cost), kLeastShareOfStart * residual_norm(initial_cost));
+}
+
 double cost_noise(const runtime::PointReport& point, Precision precision) {
   const double unit = rounding_unit(precision);
   const double of_terms = unit * point.scaled_x_norm;

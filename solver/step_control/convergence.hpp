@@ -24,6 +24,11 @@ double residual_unit(const runtime::PointReport& point, double initial_cost);
 /// unknowns, nor on the origin of coordinates, except where rounding hides the rest.
 double optimality(const runtime::PointReport& point, double initial_cost);
 
+/// As optimality(), with the residuals as they are, however much rounding hides of them: they count
+/// as at least 10⁻¹⁰ of their norm at the start. What a claim that nothing is left to gain is
+/// compared with.
+double largest_cosine(const runtime::PointReport& point, double initial_cost);
+
 /// Changes of the cost that rounding may hide: of its sum, and of residuals whose terms are as
 /// large as J x.
 double cost_noise(const runtime::PointReport& point, Precision precision);

@@ -417,7 +417,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
 
 /// The claim that no step lowers the cost by more than this share, against the gradient.
 bool StepRules::may_claim(double share) const {
-  if (!options_->scale_free || !(optimality_ > most_optimality(share))) return true;
+  if (!options_->scale_free || !(largest_cosine(point_, initial_cost_) > most_optimality(share)))
+    return true;
   const double noise = cost_noise(point_, options_->precision);
   return point_.scaled_gradient_max * point_.scaled_gradient_max <= noise;
 }
