@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/state_record.hpp"
+#include "../../runtime/profile.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/inspect.hpp"
 #include "../model/nonfinite.hpp"
@@ -124,6 +125,7 @@ class LastCheck {
     if (summary.termination != Termination::CONVERGENCE || ends_by_gradient(options_) ||
         !options_.scale_free)
       return EndByRows::unknown;
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
     // The cost itself shows what such a step gains. A cost that is zero beside the start gains
     // nothing.
     const double zero = std::min(claimed(summary), kZero * summary.initial_cost);
