@@ -52,9 +52,9 @@ class ComponentSolver {
   /// How often it runs. Kernels that run again are kept, otherwise those of one group at a time.
   enum class Runs : std::uint8_t { once, again };
 
-  /// Who gives the verdicts of components that walk on a device: the host in f64, which goes on
-  /// where the walk ended too early, or the device in its own precision. Walks that no rule of the
-  /// device ended, and components with covariances, are always the host's.
+  /// Says who gives the verdicts of components that walk on a device. The host does it in f64 and
+  /// goes on where the walk ended too early; the device does it in its own precision. Walks that no
+  /// rule of the device ended, and components with covariances, are always the host's.
   enum class Verdicts : std::uint8_t { host, device };
 
   /// All outlive it.

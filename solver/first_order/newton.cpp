@@ -59,8 +59,8 @@ bool has_branches(const runtime::Model& model) {
 }  // namespace
 
 struct ProjectedNewton::Impl {
-  /// Whether projected steps are slow: at a minimum that single terms are no minimum of, the sum of
-  /// their projections is not the Hessian, and steps converge linearly.
+  /// Decides whether projected steps are slow. At a minimum of the sum that is none of single terms
+  /// the sum of their projections is not the Hessian, and steps converge linearly.
   struct Slow {
     bool exact_first;
     int steps = 0, allowed = kSlowSteps;
@@ -68,6 +68,7 @@ struct ProjectedNewton::Impl {
 
     bool exact() const { return exact_first || steps >= allowed; }
     void indefinite() {
+      if (exact_first) return;
       steps = 0;
       allowed *= kMoreSlowSteps;
     }
@@ -197,8 +198,8 @@ void ProjectedNewton::moved(double length, std::span<const double>, std::span<co
 
 void ProjectedNewton::transfer(ir::StateRecord& record, std::size_t) {
   record.in_range("shift", impl_->shift, kLeastShift);
-  record.value("slow steps", impl_->slow.steps);
-  record.value("slow steps allowed", impl_->slow.allowed);
+  record.in_range("slow steps", impl_->slow.steps, 0);
+  record.in_range("slow steps allowed", impl_->slow.allowed, kSlowSteps);
   record.value("promised decrease", impl_->slow.promised);
 }
 
