@@ -380,7 +380,9 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   const double step_bound = o.parameter_tolerance * (point_.x_norm + o.parameter_tolerance);
   if (first_trial_.open) {
     first_trial_.expected = std::abs(report.model_decrease);
-    first_trial_.nothing_to_gain = first_trial_.expected <= resolution && forcing_.trusts_last();
+    // However loosely a system is solved, its step promises something unless the gradient is zero.
+    first_trial_.nothing_to_gain = first_trial_.expected == 0 ||
+                                   (first_trial_.expected <= resolution && forcing_.trusts_last());
   }
   const LastStep last{.decrease = report.model_decrease,
                       .change = facts.change,

@@ -153,6 +153,21 @@ TEST(Verdict, ConvergenceIsWhereTheGradientVanishes) {
   }
 }
 
+// The last step falls far into a corner of the box, where no direction is left.
+TEST(Verdict, ACornerEndsLooselySolvedSteps) {
+  for (const unsigned seed : {2008u, 5895u, 8701u, 19189u}) {
+    const auto p = test::random_problem(seed);
+    const SolverOptions options = {.backend = Backend::cpu,
+                                   .linear_solver = LinearSolver::pcg,
+                                   .max_iterations = kSteps,
+                                   .forcing_sequence = ForcingSequence::eisenstat_walker};
+    const Summary summary = solve(p->problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE)
+        << p->name() << ": " << summary.message;
+    EXPECT_EQ(test::contradiction(p->problem, options, summary), "") << p->name();
+  }
+}
+
 TEST(Verdict, IsThatOfTheSameProblemInDisguise) {
   for (unsigned seed = 0; seed < problem_count(230); ++seed) {
     const auto p = test::random_problem(seed);
