@@ -363,16 +363,33 @@ void ArrayGraph::share(NodeId id) {
   if (at == shared_.end() || *at != id) shared_.insert(at, id);
 }
 
-bool ArrayGraph::reads_shared(NodeId root) const {
-  if (shared_.empty()) return false;
+std::vector<std::uint8_t> ArrayGraph::read_by(NodeId root) const {
   std::vector<std::uint8_t> needed(root + std::size_t{1}, 0);
   needed[root] = 1;
   for (std::size_t id = needed.size(); id-- > 0;) {
     if (needed[id] == 0) continue;
-    if (std::ranges::binary_search(shared_, static_cast<NodeId>(id))) return true;
     for (const View& view : nodes_[id].operands) needed[view.node] = 1;
   }
-  return false;
+  return needed;
+}
+
+bool ArrayGraph::reads_shared(NodeId root) const {
+  if (shared_.empty()) return false;
+  const std::vector<std::uint8_t> needed = read_by(root);
+  return std::ranges::any_of(shared_,
+                             [&](NodeId id) { return id < needed.size() && needed[id] != 0; });
+}
+
+std::size_t ArrayGraph::operations(NodeId root) const {
+  require(root);
+  const std::vector<std::uint8_t> needed = read_by(root);
+  std::size_t count = 0;
+  for (std::size_t id = 0; id < needed.size(); ++id) {
+    const Node& node = nodes_[id];
+    const bool computes = node.kind == Kind::apply || node.kind == Kind::reduce;
+    if (needed[id] != 0 && computes) count += node.size * node.extent;
+  }
+  return count;
 }
 
 NodeId ArrayGraph::scaled(const View& view, double number, const std::optional<View>& factor) {

@@ -203,6 +203,9 @@ class ArrayGraph {
   /// sum.
   NodeId summands(NodeId root);
 
+  /// Operations on numbers that a node and what it reads take.
+  std::size_t operations(NodeId root) const;
+
   /// Unknowns on which a node depends, ascending. Cost: linear in the nodes before it.
   std::vector<Index> unknowns_of(NodeId id) const;
 
@@ -211,6 +214,8 @@ class ArrayGraph {
 
  private:
   NodeId append(Node node);
+  /// For each node up to a root: whether the root reads it; the root does.
+  std::vector<std::uint8_t> read_by(NodeId root) const;
   /// The elements of a view, times a number and one element.
   NodeId scaled(const View& view, double number, const std::optional<View>& factor);
   /// For each node up to a root: whether it is one number in which a sum can be taken apart.

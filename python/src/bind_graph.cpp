@@ -206,6 +206,7 @@ void bind_graph(py::module_& module) {
              const NodeId terms = g.graph.summands(node);
              return std::pair(terms, g.graph[terms].size);
            })
+      .def("operations", [](const Graph& g, NodeId root) { return g.graph.operations(root); })
       .def("share", [](Graph& g, NodeId node) { g.graph.share(node); })
       .def("gather", &Graph::gather)
       .def("join", &Graph::join)

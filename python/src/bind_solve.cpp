@@ -3,6 +3,8 @@
 
 #include "../../frontend/by_name.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/minimize_function.hpp"
 #include "../../solver/option_table.hpp"
 #include "../../solver/solve.hpp"
 #include "../../solver/solve_many.hpp"
@@ -135,6 +137,48 @@ Result solve_once(Bound& bound, const py::dict& given, const py::object& callbac
   {
     const py::gil_scoped_release released;
     result.summary = run();
+  }
+  result.interrupted = watch.interrupted();
+  return result;
+}
+
+/// Minimises the only row of a model by L-BFGS, from x in the model's memory, within a box, whose
+/// arrays are empty if there is none. Nothing is compiled if the row is evaluated node by node.
+Result minimize_row(Bound& bound, const Memory& memory, const Doubles& lower, const Doubles& upper,
+                    const py::dict& given, const py::object& callback) {
+  SolverOptions options = options_from(given);
+  options.backend = Backend::cpu;
+  Model& model = *bound.model;
+  if (model.row_count() != 1 || model.problem().residual_count() != 1)
+    throw Error(ErrorCode::Shape, "minimize_row: expected one row that reads unknowns, got " +
+                                      std::to_string(model.problem().residual_count()));
+  Evaluator row(model.problem(), options, Losses::ignored);
+  const std::vector<double> one = {1.0};
+  Objective objective;
+  objective.size = model.problem().parameter_count();
+  for (const std::size_t size : {memory.span().size(), lower.size(), upper.size()}) {
+    if (size != objective.size && !(size == 0 && lower.size() == upper.size()))
+      throw Error(ErrorCode::Shape, "minimize_row: expected " + std::to_string(objective.size) +
+                                        " numbers, got " + std::to_string(size));
+  }
+  objective.lower = lower.span();
+  objective.upper = upper.span();
+  objective.evaluate = [&](std::span<const double> x, std::span<double> gradient) {
+    const double value = row.residuals(x)[0];
+    if (!gradient.empty())
+      std::ranges::copy(row.vjp(x, std::span<const double>(one)), gradient.begin());
+    return value;
+  };
+  Watch watch(callback);
+  options.callback = std::ref(watch);
+  Result result;
+  result.summary.backend = "cpu";
+  result.summary.device = "interpreter";
+  result.summary.why = "one row, evaluated node by node";
+  result.summary.method = options.method = Method::lbfgs;
+  {
+    const py::gil_scoped_release released;
+    minimize_lbfgs(objective, memory.span(), options, result.summary);
   }
   result.interrupted = watch.interrupted();
   return result;
@@ -387,6 +431,7 @@ void bind_solve(py::module_& module) {
   module.def("solve", &solve_once);
   module.def("codes", &codes);
   module.def("solve_many", &solve_copies_of);
+  module.def("minimize_row", &minimize_row);
   module.def("check_options", [](const py::dict& given) { resolved(options_from(given)); });
   py::class_<KeptSolver>(module, "Solver", "Solves one model repeatedly.")
       .def(py::init<Bound&, const py::dict&, bool>(), py::arg("model"), py::arg("options"),

@@ -3,6 +3,7 @@
 import inspect
 import pathlib
 import unittest
+import unittest.mock
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.stats
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeWarning
 
 import topograd
+from topograd import _fits
 from test_references import DATA, read_nist
 
 OURS = {"fallback": False}
@@ -235,8 +237,54 @@ class Minimize(unittest.TestCase):
             np.testing.assert_allclose(found.x, expected, 1e-5)
             self.assertEqual(found.summary._model.sizes()["energies"], count)
         found = topograd.minimize(lambda p: np.sum(terms(p)) ** 2, [0.0, 0.0], options=OURS)
-        self.assertEqual(found.summary._model.sizes()["energies"], 1)
+        sizes = found.summary._model.sizes()
+        self.assertEqual((sizes["energies"], sizes["rows"]), (0, 1))
         np.testing.assert_allclose(found.x, expected, 1e-5)
+
+    def test_different_terms_are_evaluated_node_by_node(self):
+        random = np.random.default_rng(9)
+        x, times = random.normal(size=(120, 3)), random.exponential(size=120)
+        order, seen = np.argsort(-times * np.exp(x @ [0.5, -0.3, 0.1])), random.random(120) < 0.8
+        x, walk = x[order], np.cumsum(random.normal(size=60)) + 0.5 * random.normal(size=60)
+
+        def cox(b):
+            return -np.sum((x @ b - np.log(np.cumsum(np.exp(x @ b))))[seen])
+
+        def kalman(p):
+            step, noise = np.exp(p)
+            mean, variance, total = 0.0, 10.0, 0.0
+            for seen in walk:
+                variance = variance + step
+                gain = variance / (variance + noise)
+                total = total + 0.5 * (np.log(variance + noise) + (seen - mean) ** 2 / (variance + noise))
+                mean, variance = mean + gain * (seen - mean), (1 - gain) * variance
+            return total
+
+        def log_sum(v):
+            return np.log(np.sum(np.exp(x @ v))) + 0.01 * v @ v
+
+        box = [(-0.1, 0.2), (None, 0.0), (0.3, None)]
+        for f, start, bounds in ((cox, np.zeros(3), None), (cox, np.zeros(3), box), (kalman, np.zeros(2), None),
+                                 (kalman, np.zeros(2), box[:2]), (log_sum, np.ones(3), None),
+                                 (log_sum, np.ones(3), [(0, 0), (-5, 5), (1, 2)])):
+            expected = scipy.optimize.minimize(f, start, bounds=bounds, tol=1e-12)
+            steps = []
+            found = topograd.minimize(f, start, bounds=bounds, options=OURS, callback=lambda x: steps.append(f(x)))
+            self.assertTrue(found.success, found.message)
+            self.assertEqual(found.summary.why, "one row, evaluated node by node")
+            self.assertLessEqual(found.fun, expected.fun + 1e-9 * abs(expected.fun))
+            np.testing.assert_allclose(found.x, expected.x, 0, 2e-5)
+            slopes = scipy.optimize.approx_fprime(found.x, f, 1e-7)
+            np.testing.assert_allclose(found.jac, slopes, 0, 1e-4)
+            self.assertTrue(np.all(np.diff(steps) < 1e-9 * abs(found.fun)))
+            self.assertAlmostEqual(steps[-1], found.fun, 9)
+        # Kernels of what a user's options ask for, and SciPy's way for what would take longer than it.
+        found = topograd.minimize(kalman, np.zeros(2), options={**OURS, "method": "lbfgs"})
+        self.assertEqual(found.summary._model.sizes()["energies"], 1)
+        x = random.normal(size=(4000, 3))
+        for evaluations, ours in ((0, False), (1e9, True)):
+            with unittest.mock.patch.object(_fits, "_EVALUATIONS", evaluations):
+                self.assertEqual("summary" in topograd.minimize(log_sum, np.zeros(3)), ours)
 
     def test_steps_converge_quadratically_where_single_terms_are_not_convex(self):
         t = np.random.default_rng(5).weibull(1.8, 200) * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 import types
 import warnings
 from typing import Any, Callable
@@ -14,15 +15,20 @@ from scipy.linalg.lapack import dgesdd, dormqr
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
-from ._least_squares import _NO_DEVICE, _UNBOUNDED, NotReal, _CallbackError, least_squares
+from ._least_squares import _EVALUATIONS, _NO_DEVICE, _UNBOUNDED, NotReal, _CallbackError, least_squares
 from ._problem import Problem
 from ._shim import calls_users, run_traced
-from ._trace import TracingError, as_numpy
+from ._summary import Summary
+from ._trace import Trace, TracingError, as_numpy
 
 #: Tolerances of fits, whose covariance is that of the optimum: with leastsq's 1.5e-8 slow ones end early.
 _TIGHT = 1e-12
 #: Unknowns up to which minimize solves for Newton's steps.
 _MOST_FOR_NEWTON = 200
+#: Seconds that an operation takes to be compiled with its derivatives, and to be evaluated node by node
+#: throughout a solve; operations that are always compiled, and seconds that the others may always take.
+_PER_COMPILED, _PER_LISTED, _ALWAYS_COMPILED, _ALWAYS_LISTED = 20e-6, 1.5e-6, 300, 0.005
+_UNLIMITED = 1 << 62
 #: Shares of the gradient at the start with which L-BFGS ends, and any solve.
 _SHARE, _LEAST_SHARE = 1e-8, 1e-20
 #: A gradient whose square is no number beside 0.
@@ -305,7 +311,7 @@ def minimize(
     found: OptimizeResult | None = None
     if method is None:
         try:
-            found = _traced_minimum(fun, x0, args, jac, bounds, constraints, tol, callback, given)
+            found = _traced_minimum(fun, x0, args, jac, bounds, constraints, tol, callback, given, falls_back)
             if found.success or not falls_back or found.status == _STOPPED:
                 return found
         except _CallbackError as error:
@@ -380,7 +386,7 @@ def _constrain(problem: Problem, x: Any, constraint: Any) -> None:
 
 
 def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, constraints: Any, tol: Any,
-                    callback: Any, options: dict) -> OptimizeResult:
+                    callback: Any, options: dict, falls_back: bool = False) -> OptimizeResult:
     start = np.atleast_1d(np.asarray(as_numpy(x0), dtype=float))
     if start.ndim != 1:
         raise ValueError("'x0' must only have one dimension.")
@@ -399,27 +405,23 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     rows = problem._trace.array(run_traced(problem._trace, value, (x,)))
     if rows.size != 1:
         raise ValueError("The user-provided objective function must return a scalar value.")
-    terms, count = problem._trace.graph.summands(rows.reshape(-1)._whole_node())
-    problem.energies(problem._trace.wrap(terms, (count,)))
+    box = None
     if bounds is not None:
         pairs = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else zip(*[
             (-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds])
         low, high = (np.broadcast_to(np.asarray(b, dtype=float), start.shape) for b in pairs)
         scaled.value[...] = np.clip(start, low, high) / units
-        low, high = low / units, high / units
-        some = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
-        same = low[some] == high[some]
-        if np.any(same):
-            problem.fix(scaled[some[same]])
-        if not np.all(same):
-            problem.bounds(scaled[some[~same]], low[some[~same]], high[some[~same]])
+        box = (low / units, high / units)
+    given = {k: v for k, v in options.items() if k not in ("maxiter", "gtol", "ftol", "disp")}
+    free = not _constrained(constraints)
+    solved = _way(problem, scaled, rows.reshape(-1), box, free and not given,
+                  (lambda: _seconds_of_scipys(value, start)) if falls_back else None)
     for constraint in constraints if isinstance(constraints, (list, tuple)) else [constraints]:
         _constrain(problem, x, constraint)
-    if abs(problem.cost(start / units) - f0) > 1e-8 * max(1.0, abs(f0)) and np.isfinite(f0):
+    if abs(solved.cost(start / units) - f0) > 1e-8 * max(1.0, abs(f0)) and np.isfinite(f0):
         raise TracingError("the traced function has other values than the function")
-    given = {k: v for k, v in options.items() if k not in ("maxiter", "gtol", "ftol", "disp")}
     gtol = options.get("gtol", tol)
-    by_newton = not _constrained(constraints) and start.size <= _MOST_FOR_NEWTON
+    by_newton = free and solved is problem and start.size <= _MOST_FOR_NEWTON
     # Without a tolerance that was asked for, none may have a unit.
     settings = {"max_iterations": options.get("maxiter") or max(1000, 50 * start.size),
                 "absolute_gradient_tolerance": max((gtol or 0.0) * float(np.min(units)), _NOTHING),
@@ -430,22 +432,89 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     if by_newton:
         settings["method"] = "newton"
     called = None if callback is None else _Steps(callback, scaled.value, units)
-    summary = problem.solve(callback=called, **{**settings, **given})
+    summary = solved.solve(callback=called, **{**settings, **given})
     if summary.interrupted:
         raise KeyboardInterrupt
     at = scaled.value * units
     ends = float(np.asarray(value(at.copy()), dtype=float).reshape(()))
-    if np.isfinite(ends) and abs(problem.cost() - ends) > 1e-8 * max(1.0, abs(ends)):
+    if np.isfinite(ends) and abs(solved.cost() - ends) > 1e-8 * max(1.0, abs(ends)):
         raise TracingError("the traced function has other values than the function")
     stopped = called is not None and called.stopped
     success = summary.termination == "CONVERGENCE" and bool(np.isfinite(ends)) and not stopped
     if options.get("disp"):
         print(summary.message)
     return OptimizeResult(
-        x=at, fun=ends, jac=problem.gradient() / units, nit=max(len(summary.iterations) - 1, 0),
+        x=at, fun=ends, jac=solved.gradient() / units, nit=max(len(summary.iterations) - 1, 0),
         nfev=len(summary.iterations), njev=summary.accepted + 1,
         status=0 if success else _STOPPED if stopped else 1, success=success, message=summary.message,
         summary=summary)
+
+
+def _seconds_of_scipys(value: Callable, x: np.ndarray) -> float:
+    """What SciPy may take with differences."""
+    def evaluate() -> float:
+        began = time.thread_time()
+        value(x.copy())
+        return time.thread_time() - began
+
+    return min(evaluate(), evaluate()) * (x.size + 1) * _EVALUATIONS
+
+
+def _way(problem: Problem, x: Any, row: Any, box: tuple[np.ndarray, np.ndarray] | None,
+         may_be_whole: bool, scipys: Callable[[], float] | None) -> Any:
+    """What minimises a row of one function: the problem, whose energies are its terms, or the row as a
+    whole, if kernels of its different terms would take longer to make than the solve.
+
+      scipys  seconds that SciPy takes; None: they do not matter
+
+    Raises TracingError if the row as a whole would take longer than SciPy.
+    """
+    graph = problem._trace.graph
+    listed = _PER_LISTED * graph.operations(row._whole_node())
+    if may_be_whole:
+        graph.limit(max(_ALWAYS_COMPILED, int(listed / _PER_COMPILED)))
+    try:
+        terms, count = graph.summands(row._whole_node())
+        problem.energies(problem._trace.wrap(terms, (count,)))
+    except _core.Error as error:
+        if not may_be_whole or error.code != "unsupported":
+            raise
+        if scipys is not None and listed > _ALWAYS_LISTED and listed > scipys():
+            raise TracingError(f"{error}: without kernels SciPy is faster") from error
+        graph.limit(_UNLIMITED)
+        return _Whole(problem._trace, row, x.value, box)
+    if box is not None:
+        low, high = box
+        some = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+        same = low[some] == high[some]
+        if np.any(same):
+            problem.fix(x[some[same]])
+        if not np.all(same):
+            problem.bounds(x[some[~same]], low[some[~same]], high[some[~same]])
+    return problem
+
+
+class _Whole:
+    """One row, whose value and gradient are evaluated node by node. L-BFGS minimises it."""
+
+    def __init__(self, trace: Trace, row: Any, x: np.ndarray,
+                 box: tuple[np.ndarray, np.ndarray] | None) -> None:
+        trace.graph.share(row._whole_node())
+        self._x = x
+        self._low, self._high = (np.ascontiguousarray(b) for b in box or (np.zeros(0), np.zeros(0)))
+        self._model = trace.model(row, x, None, True)
+        self._values = _core.Values(self._model, {"backend": "cpu"}, False)
+
+    def cost(self, x: np.ndarray | None = None) -> float:
+        return float(self._values.residuals(self._x if x is None else x)[0])
+
+    def gradient(self) -> np.ndarray:
+        return self._values.dense_jacobian(self._x)[0]
+
+    def solve(self, callback: Any, **options: Any) -> Summary:
+        options.pop("update_state_every_iteration", None)
+        core = _core.minimize_row(self._model, self._x, self._low, self._high, options, callback)
+        return Summary(core, self._model)
 
 
 class _Steps:
