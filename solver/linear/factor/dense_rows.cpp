@@ -3,9 +3,23 @@
 
 #include <Eigen/QR>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace topograd {
+namespace {
+
+constexpr double kRoundingOfSums = 4;
+
+/// Share of the largest pivot below which one is rounding: that of n steps of elimination, and that
+/// of the sums over m rows in each, which grows like √m.
+double rank_threshold(Eigen::Index rows, Eigen::Index columns) {
+  const double sums = kRoundingOfSums * std::sqrt(static_cast<double>(rows));
+  return std::numeric_limits<double>::epsilon() * std::max(static_cast<double>(columns), sums);
+}
+
+}  // namespace
 
 DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
                        const Eigen::VectorXd& damping) {
@@ -29,7 +43,9 @@ std::optional<Eigen::VectorXd> solve_rows(const Eigen::MatrixXd& jacobian,
   auto [stacked, right] = damped_rows(jacobian, residuals, damping);
   stacked = stacked * scale.asDiagonal();
   if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
-  const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked);
+  Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked.rows(), stacked.cols());
+  qr.setThreshold(rank_threshold(jacobian.rows(), jacobian.cols()));
+  qr.compute(stacked);
   Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
   if (!delta.allFinite()) return std::nullopt;
   return delta;

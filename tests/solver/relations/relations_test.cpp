@@ -168,6 +168,19 @@ TEST(Verdict, ACornerEndsLooselySolvedSteps) {
   }
 }
 
+// A step without damping along two equal columns would be rounding divided by rounding: it went to
+// 1e14, where the rounding of the residuals lowered the cost.
+TEST(Verdict, EqualColumnsGiveNoDirection) {
+  const auto p = test::random_problem(11479);
+  ASSERT_EQ(p->kind, "deficient");
+  test::Disguised far(p->problem, {.start = [](std::size_t k, double) {
+                        return 1e6 * (1 + 0.3 * static_cast<double>(k));
+                      }});
+  const Summary summary = solve(far.problem(), usual());
+  EXPECT_EQ(test::contradiction(far.problem(), usual(), summary), "") << summary.message;
+  for (const IterationSummary& step : summary.iterations) EXPECT_LT(step.step_norm, 1e7);
+}
+
 TEST(Verdict, IsThatOfTheSameProblemInDisguise) {
   for (unsigned seed = 0; seed < problem_count(230); ++seed) {
     const auto p = test::random_problem(seed);
