@@ -122,8 +122,7 @@ StepRules::StepRules(const SolverOptions& options, Terms terms)
       undamped_(options.method == Method::gauss_newton) {
   // Steps without damping are tried beside others where tolerances follow units, and costs are
   // exact.
-  if (!options.scale_free || options.precision != Precision::f64 || options.use_nonmonotonic_steps)
-    terms_.few = false;
+  if (!options.scale_free || options.precision != Precision::f64) terms_.few = false;
 }
 
 void StepRules::start(double cost) {
