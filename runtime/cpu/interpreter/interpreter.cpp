@@ -47,15 +47,33 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
   const auto at = [&](Place p) -> const T* {
     return p < first_register ? constants_and_columns_[p] : reg(p);
   };
+  // Memory of an output; one that is streamed is computed in a register first.
+  const auto output = [&](std::uint32_t k) {
+    T* const column = binding.outputs.empty() ? nullptr : binding.outputs[k];
+    return column == nullptr ? outputs_.data() + k * kTile : column + first;
+  };
+  const auto streams = [&](std::uint32_t k) {
+    return binding.stream && !binding.outputs.empty() && binding.outputs[k] != nullptr;
+  };
+  const auto result = [&](const Instruction& in) {
+    const bool is_stored = in.output != Instruction::kNoOutput && !streams(in.output);
+    return is_stored ? output(in.output) : reg(in.out);
+  };
+  const auto store = [&](std::uint32_t k, const T* from) {
+    (streams(k) ? ops.stream : ops.copy)(output(k), from, length);
+  };
   for (const Instruction& in : program.instructions) {
     switch (in.action) {
       case Instruction::Action::Apply:
-        ops.map[static_cast<std::size_t>(in.op)](reg(in.out), at(in.a), at(in.b), at(in.c), length);
+      case Instruction::Action::Both: {
+        T* const out = result(in);
+        const auto function = in.action == Instruction::Action::Apply
+                                  ? ops.map[static_cast<std::size_t>(in.op)]
+                                  : ops.pair[static_cast<std::size_t>(in.pair)];
+        function(out, at(in.a), at(in.b), at(in.c), length);
+        if (in.output != Instruction::kNoOutput && streams(in.output)) store(in.output, out);
         break;
-      case Instruction::Action::Both:
-        ops.pair[static_cast<std::size_t>(in.pair)](reg(in.out), at(in.a), at(in.b), at(in.c),
-                                                    length);
-        break;
+      }
       case Instruction::Action::Load: {
         const GatherSource<T>& source = binding.gathers[in.a];
         if (source.index == nullptr) {
@@ -65,13 +83,7 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
         }
         break;
       }
-      case Instruction::Action::Store: {
-        T* const column = binding.outputs.empty() ? nullptr : binding.outputs[in.out];
-        T* const out = column == nullptr ? outputs_.data() + in.out * kTile : column + first;
-        const bool stream = binding.stream && column != nullptr;
-        (stream ? ops.stream : ops.copy)(out, at(in.a), length);
-        break;
-      }
+      case Instruction::Action::Store: store(in.out, at(in.a)); break;
     }
   }
 }

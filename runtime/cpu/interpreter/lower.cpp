@@ -151,6 +151,14 @@ class Lowering {
   }
 
   void store(Id id, std::uint32_t output) {
+    if (uses_[id] == 1 && !result_.instructions.empty()) {
+      Instruction& last = result_.instructions.back();
+      const bool computes = last.action == Action::Apply || last.action == Action::Both;
+      if (computes && last.out == place_[id]) {
+        last.output = output;
+        return release(id);
+      }
+    }
     result_.instructions.push_back({.action = Action::Store, .out = output, .a = use(id)});
     release(id);
   }

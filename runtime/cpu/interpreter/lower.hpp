@@ -19,11 +19,15 @@ struct Instruction {
     Load,   ///< out = gathered leaf number a
     Store   ///< output number out = a
   };
+  static constexpr std::uint32_t kNoOutput = ~std::uint32_t{0};
+
   Action action = Action::Apply;
   ir::Op op = ir::Op::Literal;
   Pair pair = Pair::AddAdd;
   std::uint32_t out = 0;
   Place a = 0, b = 0, c = 0;
+  /// Number of the output that the result of Apply or Both is, if nothing else reads it.
+  std::uint32_t output = kNoOutput;
 };
 
 /// A leaf that instructions load (an index column selects from a vector) or read in place (a
