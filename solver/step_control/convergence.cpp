@@ -35,34 +35,28 @@ bool rounding_hides(double cost, double change, double promised, Precision preci
   return std::abs(change) <= noise && promised <= noise;
 }
 
-double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
-
-double residual_unit(const runtime::PointReport& point, double initial_cost) {
-  const double start = residual_norm(initial_cost);
-  const double hidden = std::min(kShareOfStart * start, kRounding * point.scaled_x_norm);
-  return std::max({residual_norm(point.cost), hidden, kLeastShareOfStart * start});
+double residual_unit(const runtime::PointReport& point, const ResidualNorms& norms) {
+  const double hidden = std::min(kShareOfStart * norms.start, kRounding * point.scaled_x_norm);
+  return std::max({norms.here, hidden, kLeastShareOfStart * norms.start});
 }
 
-double optimality(const runtime::PointReport& point, double initial_cost) {
+double optimality(const runtime::PointReport& point, const ResidualNorms& norms, double unit) {
   if (point.scaled_gradient_max == 0) return 0;
-  const double norm = residual_norm(point.cost), start = residual_norm(initial_cost);
-  double unit = residual_unit(point, initial_cost);
-  if (norm < kForgotten * start)
-    unit = std::max(std::min(unit, kMostOverResiduals * norm), kRounding * point.scaled_x_norm);
+  if (norms.here < kForgotten * norms.start)
+    unit =
+        std::max(std::min(unit, kMostOverResiduals * norms.here), kRounding * point.scaled_x_norm);
   return point.scaled_gradient_max / unit;
 }
 
-double largest_cosine(const runtime::PointReport& point, double initial_cost) {
+double largest_cosine(const runtime::PointReport& point, const ResidualNorms& norms) {
   if (point.scaled_gradient_max == 0) return 0;
-  return point.scaled_gradient_max /
-         std::max(residual_norm(point.cost), kLeastShareOfStart * residual_norm(initial_cost));
+  return point.scaled_gradient_max / std::max(norms.here, kLeastShareOfStart * norms.start);
 }
 
-double cost_noise(const runtime::PointReport& point, Precision precision) {
+double cost_noise(const runtime::PointReport& point, double norm, Precision precision) {
   const double unit = rounding_unit(precision);
   const double of_terms = unit * point.scaled_x_norm;
-  return kSumUnits * unit * std::abs(point.cost) +
-         of_terms * (residual_norm(point.cost) + of_terms / 2);
+  return kSumUnits * unit * std::abs(point.cost) + of_terms * (norm + of_terms / 2);
 }
 
 double damped_share(const runtime::StepReport& step) {

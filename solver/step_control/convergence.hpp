@@ -4,6 +4,9 @@
 #include "../../runtime/engine/damped_steps.hpp"
 #include "../options.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace topograd {
 
 /// Relative rounding unit of the numbers that costs are made of.
@@ -13,25 +16,34 @@ double rounding_unit(Precision precision);
 bool rounding_hides(double cost, double change, double promised, Precision precision);
 
 /// ‖r‖ at a cost ½‖r‖².
-double residual_norm(double cost);
+inline double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
+
+/// ‖r‖ at a point and at the start of its minimisation.
+struct ResidualNorms {
+  double here = 0, start = 0;
+};
 
 /// ‖r‖, so that residuals that become zero end a solve, too: it counts as at least 10⁻¹⁰ of its
 /// value at the start, and as 10⁻⁴ of it where that is less than 10⁻⁵ √Σ (‖J_i‖ x_i)².
-double residual_unit(const runtime::PointReport& point, double initial_cost);
+double residual_unit(const runtime::PointReport& point, const ResidualNorms& norms);
 
 /// Largest cosine between the residuals and a column of the Jacobian, over free unknowns that no
 /// bound holds: max |g_i| / (‖J_i‖ residual_unit()). It does not depend on units of residuals and
 /// unknowns, nor on the origin of coordinates, except where rounding hides the rest.
-double optimality(const runtime::PointReport& point, double initial_cost);
+///
+///   unit  residual_unit()
+double optimality(const runtime::PointReport& point, const ResidualNorms& norms, double unit);
 
 /// As optimality(), with the residuals as they are, however much rounding hides of them: they count
 /// as at least 10⁻¹⁰ of their norm at the start. What a claim that nothing is left to gain is
 /// compared with.
-double largest_cosine(const runtime::PointReport& point, double initial_cost);
+double largest_cosine(const runtime::PointReport& point, const ResidualNorms& norms);
 
 /// Changes of the cost that rounding may hide: of its sum, and of residuals whose terms are as
 /// large as J x.
-double cost_noise(const runtime::PointReport& point, Precision precision);
+///
+///   norm  ‖r‖
+double cost_noise(const runtime::PointReport& point, double norm, Precision precision);
 
 /// Share of −g·δ that the damping λD keeps back, λ δ·Dδ / −g·δ: 0 for the Gauss–Newton step, nearly
 /// 1 for a step along directions that the damping shortens to nothing. NaN if it is unknown.

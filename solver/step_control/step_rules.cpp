@@ -136,15 +136,22 @@ void StepRules::start(double cost) {
 
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {
   point_ = point;
+  norms_.here = residual_norm(point.cost);
+  if (initial_cost != initial_cost_) norms_.start = residual_norm(initial_cost);
   initial_cost_ = initial_cost;
-  optimality_ = topograd::optimality(point_, initial_cost);
-  const double unit = residual_unit(point_, initial_cost);
+  const double unit = residual_unit(point_, norms_);
+  optimality_ = topograd::optimality(point_, norms_, unit);
   least_cost_ = unit * unit / 2;
 }
 
 void StepRules::open_point() {
   forcing_.moved(point_.gradient_norm);
   first_trial_.open = true;
+}
+
+void StepRules::set_cost(double cost) {
+  point_.cost = cost;
+  norms_.here = residual_norm(cost);
 }
 
 bool StepRules::finite() const {
@@ -173,7 +180,7 @@ bool StepRules::still_falls() const {
 Verdict StepRules::check_radius() const {
   const double least = options_->min_trust_region_radius;
   if (!(region_.radius() <= least)) return {};
-  const double noise = cost_noise(point_, options_->precision);
+  const double noise = cost_noise(point_, norms_.here, options_->precision);
   // What ends a minimisation within augmented_lagrangian is judged there.
   if (!options_->scale_free || terms_.penalties)
     return {End::least_radius, region_.radius(), least};
@@ -212,7 +219,7 @@ bool StepRules::may_be_contradicted(const Verdict& verdict) const {
 
 double StepRules::least_contradiction() const {
   return std::max({options_->function_tolerance * point_.cost,
-                   cost_noise(point_, options_->precision), kZero * initial_cost_});
+                   cost_noise(point_, norms_.here, options_->precision), kZero * initial_cost_});
 }
 
 StepRules::Undamped StepRules::judge_undamped(const StepReport& undamped) {
@@ -328,7 +335,7 @@ Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
   const LastStep last{.decrease = report.model_decrease,
                       .change = facts.change,
                       .damped_share = share,
-                      .noise = cost_noise(point_, options_->precision)};
+                      .noise = cost_noise(point_, norms_.here, options_->precision)};
   const Verdict by_step = check_taken(facts, report, before, last);
   if (!by_step && !verdict) exact_ = may_leave_out_damping(last);
   return by_step ? by_step : verdict;
@@ -348,7 +355,7 @@ bool StepRules::hides(const StepReport& report, double bound) const {
 double StepRules::hiding_noise() const {
   const bool looks = options_->scale_free && !ends_by_gradient(*options_) &&
                      options_->function_tolerance > std::numeric_limits<double>::epsilon();
-  return looks ? cost_noise(point_, options_->precision) : 0;
+  return looks ? cost_noise(point_, norms_.here, options_->precision) : 0;
 }
 
 /// Goes on with less damping where that may gain more than the last steps have; false where it may
@@ -418,9 +425,9 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
 
 /// The claim that no step lowers the cost by more than this share, against the gradient.
 bool StepRules::may_claim(double share) const {
-  if (!options_->scale_free || !(largest_cosine(point_, initial_cost_) > most_optimality(share)))
+  if (!options_->scale_free || !(largest_cosine(point_, norms_) > most_optimality(share)))
     return true;
-  const double noise = cost_noise(point_, options_->precision);
+  const double noise = cost_noise(point_, norms_.here, options_->precision);
   return point_.scaled_gradient_max * point_.scaled_gradient_max <= noise;
 }
 

@@ -96,7 +96,7 @@ class StepRules {
   /// Steps are tried from the point.
   void open_point();
   const runtime::PointReport& point() const { return point_; }
-  void set_cost(double cost) { point_.cost = cost; }
+  void set_cost(double cost);
   double optimality() const { return optimality_; }
   /// The gradient at the point does not contradict the tolerances.
   bool tolerances_hold() const {
@@ -195,6 +195,7 @@ class StepRules {
   double refused_radius_ = std::numeric_limits<double>::infinity();
   int invalid_in_a_row_ = 0;
   double initial_cost_ = 0;
+  ResidualNorms norms_;
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
 };
