@@ -116,7 +116,7 @@ StepRules::StepRules(const SolverOptions& options, Terms terms)
     : options_(&options),
       terms_(terms),
       region_(options.initial_trust_region_radius, options.max_trust_region_radius,
-              options.method == Method::dogleg, options.bits),
+              options.method == Method::dogleg),
       forcing_(ForcingSequence::constant, options.linear_tolerance),
       hidden_(options),
       undamped_(options.method == Method::gauss_newton) {
@@ -130,8 +130,8 @@ void StepRules::start(double cost) {
   const bool dogleg = o.method == Method::dogleg;
   const double unit = dogleg && o.scale_free ? residual_norm(cost) : 1;
   if (!(unit > 0)) return;  // nothing to do
-  region_ = TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit,
-                        dogleg, o.bits);
+  region_ =
+      TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit, dogleg);
 }
 
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {

@@ -15,8 +15,8 @@ constexpr double kGood = 0.7, kGrowthOfSlow = 1.5;
 
 }  // namespace
 
-TrustRegion::TrustRegion(double radius, double largest, bool dogleg, codegen::Bits bits)
-    : radius_(std::min(radius, largest)), largest_(largest), dogleg_(dogleg), bits_(bits) {}
+TrustRegion::TrustRegion(double radius, double largest, bool dogleg)
+    : radius_(std::min(radius, largest)), largest_(largest), dogleg_(dogleg) {}
 
 double TrustRegion::next_first(double last, double first) {
   constexpr double kLeast = 1e-2;
@@ -30,9 +30,7 @@ void TrustRegion::accepted(double gain, double step, bool slow) {
     return;
   }
   const double excess = 2 * gain - 1;
-  // std::pow may have other bits elsewhere.
-  const double cube =
-      bits_ == codegen::Bits::portable ? excess * excess * excess : std::pow(excess, 3);
+  const double cube = excess * excess * excess;  // std::pow may have other bits elsewhere
   double growth = 1 / std::max(1.0 / kMostGrowth, 1 - cube);
   if (slow && gain > kGood) growth = std::min(kMostGrowth, kGrowthOfSlow * growth);
   radius_ = std::min(largest_, radius_ * growth);

@@ -1,8 +1,6 @@
 // The radius of the trust region: 1 / radius is the damping of the next step.
 #pragma once
 
-#include "../../codegen/bits.hpp"
-
 namespace topograd::ir {
 class StateRecord;
 }
@@ -18,9 +16,7 @@ class TrustRegion {
   ///   radius   > 0, the first one
   ///   largest  >= radius
   ///   dogleg   the radius is that of the step itself, not the inverse of a damping
-  ///   bits     portable: growth by arithmetic alone
-  TrustRegion(double radius, double largest, bool dogleg = false,
-              codegen::Bits bits = codegen::Bits::native);
+  TrustRegion(double radius, double largest, bool dogleg = false);
 
   /// First radius of a minimisation that goes on from another one, which began with `first`.
   static double next_first(double last, double first);
@@ -53,7 +49,6 @@ class TrustRegion {
   double largest_;
   double shrink_ = 2;
   bool dogleg_;
-  codegen::Bits bits_;
 };
 
 }  // namespace topograd
