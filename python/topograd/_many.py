@@ -69,9 +69,9 @@ class _Arguments:
         self.lower, self.upper = _bounds(bounds, self.n)
         if np.any(self.lower >= self.upper):
             raise ValueError("Each lower bound must be strictly less than each upper bound.")
-        outside = np.argwhere((self.starts < self.lower) | (self.starts > self.upper))
-        if outside.size:
-            k, i = outside[0]
+        outside = (self.starts < self.lower) | (self.starts > self.upper) if self.bounded else np.False_
+        if np.any(outside):
+            k, i = np.argwhere(outside)[0]
             raise ValueError(f"X0[{k}, {i}] is {self.starts[k, i]:.9g}, outside of its bounds "
                              f"[{self.lower[i]:.9g}, {self.upper[i]:.9g}]")
         if loss not in _LOSSES and not callable(loss):
@@ -281,7 +281,10 @@ def _go_on_from_kinks(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict
     status, cost, steps = found["status"], found["cost"], found["steps"]
     start = a.starts
     for _ in range(_MOST_KINKS):
-        still = (x == start) & ((status > 0) & (cost > 0))[:, None]
+        still = x == start
+        if not np.any(still):
+            return
+        still &= ((status > 0) & (cost > 0))[:, None]
         moved, least = x.copy(), cost.copy()
         for i in range(a.n):
             some = np.flatnonzero(still[:, i])

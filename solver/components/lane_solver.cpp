@@ -11,8 +11,6 @@
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
 
-#include <Eigen/Cholesky>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,6 +30,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Bytes of the columns of one thread that stay in its cache.
 constexpr std::size_t kCacheBytes = std::size_t{1} << 20;
 
+/// Numbers between the lanes of one column and those of the next: with powers of two between them,
+/// the numbers of one lane would compete for a few places in a cache.
+constexpr std::size_t kApart = 8;
+
+/// Columns for facts of a lane, about.
+constexpr std::size_t kFacts = 24;
+
 /// Rounding of a walk's costs in f32, relative.
 constexpr double kWalkNoise = 1 + 1e-4;
 
@@ -39,9 +44,6 @@ constexpr double kWalkNoise = 1 + 1e-4;
 constexpr std::uint32_t packed(std::uint32_t n, std::uint32_t i, std::uint32_t j) {
   return i * n - i * (i + 1) / 2 + j;
 }
-
-/// The larger one; a NaN is kept.
-double largest(double max, double v) { return std::isnan(max) || v <= max ? max : v; }
 
 }  // namespace
 
@@ -60,7 +62,9 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
       manifolds_.push_back(std::make_unique<Manifold>(
           Manifold{b, cpu::TileKernel<double>(on->plus), cpu::TileKernel<double>(on->basis)}));
   most_by_rows_ = static_cast<std::uint32_t>(most_unknowns(group.rows, kLargestReadBack));
-  std::size_t columns = 3 * group.scalars + sums();
+  const std::size_t n = group.columns, of_point = group.scalars + n + n * (n + 1) / 2;
+  std::size_t columns = 3 * of_point + 3 * n + (group.bounded ? 2 * group.scalars : 0) + kFacts;
+  if (group.on_manifolds) columns += sums();
   for (const ComponentRows& rows : group.residuals)
     for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
   const std::size_t fit = kCacheBytes / (sizeof(double) * columns) / kLanes * kLanes;
@@ -79,34 +83,21 @@ std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {
   return 1 + free_ + packed(free_, std::min(a, b), std::max(a, b));
 }
 
-/// The numbers of a component at one point, in coordinates of steps.
-struct LaneSolver::Point {
-  double cost = 0;
-  double* x = nullptr;
-  double* gradient = nullptr;
-  double* matrix = nullptr;         // upper triangle of JᵀJ by rows
-  double squares_on_manifolds = 0;  // their part of PointReport::scaled_x_norm²
-};
-
 struct LaneSolver::Lane {
   Lane(const SolverOptions& options, StepRules::Terms terms) : rules(options, terms) {}
 
   StepRules rules;
   std::size_t component = 0;
   Phase phase = Phase::start;
+  Solve asks = Solve::none;
   double initial_cost = 0;
+  double here_cost = 0;                    // of the point
+  double kept_cost = 0, kept_squares = 0;  // of the probe that is kept
   runtime::StepReport report;
-  double share = 0;   // damped_share() of the full step
-  double length = 0;  // of the step at the probe
+  double share = 0;  // damped_share() of the full step
   ProjectedSearch search;
   ComponentResult result;
-  Point here, probe, kept;
-  double* scale = nullptr;    // S, 0 where no column was found yet
-  double* damping = nullptr;  // diagonal for it, in the units of JᵀJ
-  double* delta = nullptr;    // the step in coordinates
-  bool scaled = false;
-  bool settled = false;  // damping is of this point
-  bool walked = false;   // it began at the end of a walk
+  bool walked = false;  // it began at the end of a walk
   bool ended = false;
 };
 
@@ -116,50 +107,128 @@ LaneSolver::LaneSolver(const LaneProgram& program, std::size_t lanes, bool covar
       options_(program.options()),
       covariances_(covariances),
       lanes_(lanes),
+      stride_(lanes + kApart),
       n_(group_.columns),
-      matrix_(std::size_t{n_} * n_),
-      solution_(n_),
-      limits_(n_) {
+      passes_(lane_passes()),
+      scratch_(lane_scratch(n_)),
+      x_of_ended_(group_.scalars) {
+  make_shape();
   make_columns();
   bind();
-  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
-  const std::size_t of_point = group_.scalars + n_ + triangle;
-  const std::size_t of_lane = 3 * of_point + 3 * std::size_t{n_};
-  numbers_.resize(of_lane * lanes_);
-  for (std::size_t l = 0; l < lanes_; ++l) {
-    Lane& lane = lanes_now_.emplace_back(options_, program_.terms());
-    double* at = numbers_.data() + l * of_lane;
-    for (Point* const point : {&lane.here, &lane.probe, &lane.kept}) {
-      *point = {0, at, at + group_.scalars, at + group_.scalars + n_};
-      at += of_point;
-    }
-    lane.scale = at;
-    lane.damping = at + n_;
-    lane.delta = at + 2 * std::size_t{n_};
-  }
+  lanes_now_.assign(lanes_, Lane(options_, program_.terms()));
 }
 LaneSolver::~LaneSolver() = default;
 
+void LaneSolver::make_shape() {
+  const runtime::StepRequest request = StepRules(options_, program_.terms()).request();
+  const bool on_host = group_.bounded || group_.on_manifolds;
+  const bool refuses = n_ <= program_.most_by_rows();
+  const bool small = n_ <= (on_host ? kLargestReadBack : program_.most_by_rows());
+  coordinates_.resize(n_);
+  for (std::uint32_t s = 0; s < group_.scalars; ++s)
+    if (group_.column[s] != ComponentGroup::kFixed) free_.push_back(s);
+  for (const ComponentBlock& block : group_.blocks) {
+    std::uint32_t width = 0;
+    for (std::uint32_t s = block.first; s < block.first + block.width; ++s) {
+      if (block.manifold != nullptr || group_.column[s] == ComponentGroup::kFixed) continue;
+      coordinates_[group_.column[s]].scalar = s;
+      ++width;
+    }
+    // As UndeterminedBlocks.
+    if (options_.scale_free && !on_host && width >= 2 && width <= kWidestTested)
+      tested_.push_back({block.column, width});
+  }
+  // Pivots that vanish in a larger matrix are left out, as in a solve of its own; a small one is
+  // refused.
+  const double share = runtime::vanishing_share(n_, std::numeric_limits<double>::epsilon());
+  shape_ = {.n = n_,
+            .scalars = group_.scalars,
+            .coordinates = coordinates_.data(),
+            .free = free_.data(),
+            .free_count = static_cast<std::uint32_t>(free_.size()),
+            .tested = tested_.data(),
+            .tested_count = static_cast<std::uint32_t>(tested_.size()),
+            .scale_free = options_.scale_free,
+            .jacobi_scaling = options_.jacobi_scaling,
+            .least_diagonal = request.keeps_damping && small
+                                  ? std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall)
+                                  : request.min_diagonal,
+            .most_diagonal = request.max_diagonal,
+            .vanishing_damped = refuses            ? kUnitsOfStrict * share
+                                : small || on_host ? 0
+                                                   : share,
+            .vanishing_undamped = kUnitsOfExact * share};
+}
+
 void LaneSolver::make_columns() {
-  std::size_t next = 0;
-  const auto take = [&](std::size_t count) { return std::exchange(next, next + count); };
-  x_ = take(group_.scalars);
-  sums_ = take(program_.sums());
+  std::vector<std::pair<double**, std::size_t>> wanted;
+  const auto want = [&](double*& first, std::size_t count) { wanted.emplace_back(&first, count); };
+  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
+  LaneNumbers& c = numbers_;
+  want(c.x, group_.scalars);
+  want(c.here_x, group_.scalars);
+  want(kept_x_, group_.scalars);
+  want(sums_, program_.sums());
   if (group_.on_manifolds) {
-    here_ = take(group_.scalars);
-    delta_ = take(group_.scalars);
-    moved_ = take(group_.scalars);
+    want(c.gradient, n_);
+    want(c.matrix, triangle);
+    want(c.squares_on_manifolds, 1);
+    want(shift_, n_);
+    want(moved_, group_.scalars);
     for (const auto& on : program_.manifolds()) {
       const std::size_t width = group_.blocks[on->block].width;
       basis_entries_ += width * width;
     }
-    bases_ = take(basis_entries_);
+    want(bases_, basis_entries_);
   }
+  if (group_.bounded) {
+    want(lower_, group_.scalars);
+    want(upper_, group_.scalars);
+  }
+  for (double** const first : {&c.here_gradient, &kept_gradient_}) want(*first, n_);
+  for (double** const first : {&c.here_matrix, &kept_matrix_}) want(*first, triangle);
+  for (double** const first : {&c.scale, &c.damping, &c.delta}) want(*first, n_);
+  for (double** const first : {&c.scaled,
+                               &c.length,
+                               &c.cost,
+                               &c.gradient_max,
+                               &c.gradient_norm,
+                               &c.x_norm,
+                               &c.scaled_gradient_max,
+                               &c.scaled_gradient_norm,
+                               &c.scaled_x_norm,
+                               &c.scaled_step_norm,
+                               &c.step_norm,
+                               &c.arrives,
+                               &c.solves,
+                               &c.moves,
+                               &c.undetermined,
+                               &c.lambda,
+                               &c.solved,
+                               &c.vanished,
+                               &c.decrease,
+                               &c.slope,
+                               &c.hidden})
+    want(*first, 1);
   for (const ComponentRows& rows : group_.residuals)
     for (const ComponentNumbers& numbers : rows.data)
-      if (numbers.places != nullptr) loads_.push_back({take(1), &numbers});
-  columns_ = cpu::Column<double>(next * lanes_);
+      if (numbers.places != nullptr) loads_.push_back({nullptr, &numbers});
+  for (DataColumn& data : loads_) want(data.column, 1);
+  std::size_t count = 0;
+  for (const auto& [first, columns] : wanted) count += columns;
+  columns_ = cpu::Column<double>(count * stride_);
   std::fill_n(columns_.data(), columns_.size(), 0.0);
+  double* next = columns_.data();
+  for (const auto& [first, columns] : wanted)
+    *first = std::exchange(next, next + columns * stride_);
+  c.stride = stride_;
+  c.lower = lower_;
+  c.upper = upper_;
+  c.doubled_cost = sums_;
+  if (!group_.on_manifolds) {
+    c.gradient = sums_ + stride_;
+    c.matrix = c.gradient + n_ * stride_;
+  }
   lane_index_.resize(lanes_);
   std::iota(lane_index_.begin(), lane_index_.end(), 0U);
 }
@@ -184,17 +253,17 @@ cpu::Binding<double> LaneSolver::binding_of(const ComponentRows& rows, std::size
   const LaneKernel& kernel = program_.kernel(rows.kernel);
   std::vector<const double*> leaves;  // data, then parameters
   for (const ComponentNumbers& numbers : rows.data)
-    leaves.push_back(numbers.places == nullptr ? constant(numbers.from)
-                                               : column(loads_[load++].column));
-  for (const std::uint32_t scalar : rows.unknowns) leaves.push_back(column(x_ + scalar));
-  std::vector<double*> sums = {column(sums_)};
+    leaves.push_back(numbers.places == nullptr ? constant(numbers.from) : loads_[load++].column);
+  for (const std::uint32_t scalar : rows.unknowns) leaves.push_back(numbers_.x + scalar * stride_);
+  const auto sum = [&](std::size_t k) { return sums_ + k * stride_; };
+  std::vector<double*> sums = {sum(0)};
   std::vector<std::uint32_t> scalars;
   for (const std::uint32_t p : kernel.free())
     scalars.push_back(program_.free_number(rows.unknowns[p]));
-  for (const std::uint32_t s : scalars) sums.push_back(column(sums_ + 1 + s));
+  for (const std::uint32_t s : scalars) sums.push_back(sum(1 + s));
   for (std::size_t a = 0; a < scalars.size(); ++a)
     for (std::size_t b = a; b < scalars.size(); ++b)
-      sums.push_back(column(sums_ + program_.entry(scalars[a], scalars[b])));
+      sums.push_back(sum(program_.entry(scalars[a], scalars[b])));
   cpu::Binding<double> binding;
   for (const cpu::LeafUse& leaf : kernel.tile().program().columns) {
     const bool of_sum = leaf.slot >= kernel.first_sum();
@@ -211,25 +280,38 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   lane.component = component;
   lane.phase = Phase::start;
   lane.result = {};
-  lane.length = 0;
-  lane.scaled = lane.settled = lane.ended = false;
-  const bool walked = walks_ != nullptr && walks_->began(component);
-  for (std::uint32_t s = 0; s < group_.scalars; ++s)
-    lane.probe.x[s] =
-        walked ? walks_->x[component * group_.scalars + s] : start_[group_.x[s].at(component)];
-  lane.walked = walked;
-  if (walked) {
+  lane.report = {};
+  lane.ended = false;
+  lane.walked = walks_ != nullptr && walks_->began(component);
+  load_start(at);
+  if (lane.walked) {
+    const double* const x = walks_->x.data() + component * group_.scalars;
+    for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = x[s];
     lane.result.successful = walks_->accepted[component];
     lane.result.unsuccessful = walks_->rejected[component];
   }
-  std::fill_n(lane.delta, n_, 0.0);
+  numbers_.length[at] = numbers_.scaled[at] = 0;
+  for (std::uint32_t k = 0; k < n_; ++k)
+    number(numbers_.delta, k, at) = number(numbers_.scale, k, at) = 0;
   for (const DataColumn& data : loads_)
-    column(data.column)[at] = data.numbers->from[data.numbers->places->at(component)];
+    data.column[at] = data.numbers->from[data.numbers->places->at(component)];
+  for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s) {
+    const std::size_t place = group_.x[s].at(component);
+    number(lower_, s, at) = program_.has_lower() ? program_.lower(place) : -kInfinity;
+    number(upper_, s, at) = program_.has_upper() ? program_.upper(place) : kInfinity;
+  }
+}
+
+void LaneSolver::load_start(std::size_t at) {
+  for (std::uint32_t s = 0; s < group_.scalars; ++s)
+    number(numbers_.x, s, at) = start_[group_.x[s].at(lanes_now_[at].component)];
 }
 
 void LaneSolver::move_lane(std::size_t from, std::size_t to) {
   std::swap(lanes_now_[from], lanes_now_[to]);
-  for (const DataColumn& data : loads_) column(data.column)[to] = column(data.column)[from];
+  for (double* column = columns_.data(); column < columns_.data() + columns_.size();
+       column += stride_)
+    column[to] = column[from];
 }
 
 void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double> x,
@@ -244,83 +326,109 @@ void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double
     seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
     interrupted_ = Interrupts::came() || sink.should_end();
     evaluate();
+    passes_.report(shape_, numbers_, 0, active_);
+    std::fill_n(numbers_.arrives, lanes_, 0.0);
+    std::fill_n(numbers_.solves, lanes_, 0.0);
+    std::fill_n(numbers_.moves, lanes_, 0.0);
     for (std::size_t at = 0; at < active_; ++at) consume(at);
-    for (std::size_t at = 0; at < active_;) {
-      if (!lanes_now_[at].ended) {
-        ++at;
-      } else if (next_ < last_) {
-        load(at++, next_++);
-      } else if (--active_ != at) {
-        move_lane(active_, at);
-      }
-    }
+    arrive();
+    solve();
+    passes_.move(shape_, numbers_, 0, active_);
+    end_lanes();
   }
 }
 
 void LaneSolver::evaluate() {
   const std::size_t length = cpu::whole_lanes(active_);
-  for (std::uint32_t s = 0; s < group_.scalars; ++s) {
-    double* const to = column(x_ + s);
-    for (std::size_t at = 0; at < active_; ++at) to[at] = lanes_now_[at].probe.x[s];
-  }
   for (const auto& on : program_.manifolds()) move_on_manifold(*on);
-  for (std::uint32_t k = 0; k < program_.sums(); ++k) std::fill_n(column(sums_ + k), length, 0.0);
+  for (std::uint32_t k = 0; k < program_.sums(); ++k) std::fill_n(sums_ + k * stride_, length, 0.0);
   for (std::size_t j = 0; j < bindings_.size(); ++j)
     worker_.run(program_.kernel(group_.residuals[j].kernel).tile(), bindings_[j], 0, length);
-  if (group_.on_manifolds) find_bases();
+  if (!group_.on_manifolds) return;
+  find_bases();
+  for (std::size_t at = 0; at < active_; ++at) read_sums_on_manifolds(at);
 }
 
-/// Probes of a block on a manifold: x ⊞ δ, in the lanes where it moves.
+/// Probes of a block on a manifold: x ⊞ δ, in the lanes where it moves. Its numbers at the probe
+/// are still those of x.
 void LaneSolver::move_on_manifold(const LaneProgram::Manifold& on) {
   const ComponentBlock& block = group_.blocks[on.block];
-  for (std::size_t at = 0; at < active_; ++at) {
-    const Lane& lane = lanes_now_[at];
-    const double* const x = lane.phase == Phase::start ? lane.probe.x : lane.here.x;
-    for (std::uint32_t k = 0; k < block.width; ++k) {
-      column(here_ + block.first + k)[at] = x[block.first + k];
-      column(delta_ + block.first + k)[at] =
-          k < block.columns ? lane.length * lane.delta[block.column + k] : 0.0;
-    }
-  }
   cpu::Binding<double> binding;
   for (const cpu::LeafUse& leaf : on.plus.program().gathers) {
-    const std::size_t from = leaf.op == ir::Op::Tangent ? delta_ : here_;
-    binding.gathers.push_back({column(from + block.first + leaf.slot), lane_index_.data()});
+    double* const from = leaf.op == ir::Op::Tangent
+                             ? shift_ + (block.column + leaf.slot) * stride_
+                             : numbers_.x + (block.first + leaf.slot) * stride_;
+    binding.gathers.push_back({from, lane_index_.data()});
   }
+  for (std::uint32_t k = block.column; k < block.column + block.columns; ++k)
+    for (std::size_t at = 0; at < active_; ++at)
+      number(shift_, k, at) = numbers_.length[at] * number(numbers_.delta, k, at);
   for (std::uint32_t k = 0; k < block.width; ++k)
-    binding.outputs.push_back(column(moved_ + block.first + k));
+    binding.outputs.push_back(moved_ + (block.first + k) * stride_);
   worker_.run(on.plus, binding, 0, cpu::whole_lanes(active_));
   for (std::size_t at = 0; at < active_; ++at) {
     bool moves = false;
-    for (std::uint32_t k = 0; k < block.columns; ++k)
-      moves |= column(delta_ + block.first + k)[at] != 0;
+    for (std::uint32_t k = block.column; k < block.column + block.columns; ++k)
+      moves |= number(shift_, k, at) != 0;
     for (std::uint32_t k = block.first; moves && k < block.first + block.width; ++k)
-      lanes_now_[at].probe.x[k] = column(x_ + k)[at] = column(moved_ + k)[at];
+      number(numbers_.x, k, at) = number(moved_, k, at);
   }
 }
 
 void LaneSolver::find_bases() {
   const std::size_t length = cpu::whole_lanes(active_);
-  std::size_t first = bases_;
+  double* first = bases_;
   for (const auto& on : program_.manifolds()) {
     const ComponentBlock& block = group_.blocks[on->block];
     cpu::Binding<double> binding;
     for (const cpu::LeafUse& leaf : on->basis.program().gathers)
-      binding.gathers.push_back({column(x_ + block.first + leaf.slot), lane_index_.data()});
+      binding.gathers.push_back(
+          {numbers_.x + (block.first + leaf.slot) * stride_, lane_index_.data()});
     const std::size_t entries = std::size_t{block.width} * block.width;
-    for (std::size_t k = 0; k < entries; ++k) binding.outputs.push_back(column(first + k));
+    for (std::size_t k = 0; k < entries; ++k) binding.outputs.push_back(first + k * stride_);
     worker_.run(on->basis, binding, 0, length);
-    first += entries;
+    first += entries * stride_;
   }
 }
 
-void LaneSolver::read_sums(std::size_t at, Point& to) const {
-  const double* from = columns_.data() + sums_ * lanes_ + at;
-  to.cost = *from / 2;
-  if (group_.on_manifolds) return read_sums_on_manifolds(at, to);
-  for (std::uint32_t k = 0; k < n_; ++k) to.gradient[k] = *(from += lanes_);
-  const std::size_t entries = std::size_t{n_} * (n_ + 1) / 2;
-  for (std::size_t k = 0; k < entries; ++k) to.matrix[k] = *(from += lanes_);
+/// Of JᵀJ at the point.
+double& LaneSolver::entry(std::uint32_t i, std::uint32_t j, std::size_t at) const {
+  return number(numbers_.here_matrix, packed(n_, std::min(i, j), std::max(i, j)), at);
+}
+
+/// Copies of one lane's probe.
+void LaneSolver::keep_probe(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
+  lane.kept_cost = numbers_.cost[at];
+  lane.kept_squares = group_.on_manifolds ? numbers_.squares_on_manifolds[at] : 0;
+  for (std::size_t k = 0; k < group_.scalars; ++k)
+    number(kept_x_, k, at) = number(numbers_.x, k, at);
+  for (std::size_t k = 0; k < n_; ++k)
+    number(kept_gradient_, k, at) = number(numbers_.gradient, k, at);
+  for (std::size_t k = 0; k < triangle; ++k)
+    number(kept_matrix_, k, at) = number(numbers_.matrix, k, at);
+}
+
+void LaneSolver::take_kept(std::size_t at) {
+  const Lane& lane = lanes_now_[at];
+  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
+  numbers_.doubled_cost[at] = 2 * lane.kept_cost;
+  if (group_.on_manifolds) numbers_.squares_on_manifolds[at] = lane.kept_squares;
+  for (std::size_t k = 0; k < group_.scalars; ++k)
+    number(numbers_.x, k, at) = number(kept_x_, k, at);
+  for (std::size_t k = 0; k < n_; ++k)
+    number(numbers_.gradient, k, at) = number(kept_gradient_, k, at);
+  for (std::size_t k = 0; k < triangle; ++k)
+    number(numbers_.matrix, k, at) = number(kept_matrix_, k, at);
+  passes_.report_one(shape_, numbers_, at);
+}
+
+/// The scalars of the point.
+std::vector<double> LaneSolver::point(std::size_t at) const {
+  std::vector<double> x(group_.scalars);
+  for (std::size_t s = 0; s < x.size(); ++s) x[s] = number(numbers_.here_x, s, at);
+  return x;
 }
 
 /// P: from coordinates to the free scalars.
@@ -344,321 +452,198 @@ Eigen::MatrixXd LaneSolver::basis(std::span<const double> entries) const {
   return basis;
 }
 
-/// The basis at a lane's current point.
-Eigen::MatrixXd LaneSolver::basis_at(const Lane& lane) const {
+/// The basis at a point.
+Eigen::MatrixXd LaneSolver::basis_at(std::span<const double> x) const {
   std::vector<double> entries;
   for (const auto& on : program_.manifolds()) {
     const ComponentBlock& block = group_.blocks[on->block];
     const std::vector<double> of_block = ir::evaluate<double>(
-        block.manifold->basis,
-        {.parameters = std::span<const double>(lane.here.x + block.first, block.width)});
+        block.manifold->basis, {.parameters = x.subspan(block.first, block.width)});
     entries.insert(entries.end(), of_block.begin(), of_block.end());
   }
   return basis(entries);
 }
 
-/// Pᵀ g and PᵀJᵀJP.
-void LaneSolver::read_sums_on_manifolds(std::size_t at, Point& to) const {
-  const double* const sums = columns_.data() + sums_ * lanes_ + at;
+/// Pᵀ g and PᵀJᵀJP of the probe.
+void LaneSolver::read_sums_on_manifolds(std::size_t at) {
   const std::uint32_t free = program_.free_scalars();
   std::vector<double> entries(basis_entries_);
-  for (std::size_t k = 0; k < entries.size(); ++k)
-    entries[k] = columns_[(bases_ + k) * lanes_ + at];
+  for (std::size_t k = 0; k < entries.size(); ++k) entries[k] = number(bases_, k, at);
   const Eigen::MatrixXd basis = this->basis(entries);
   Eigen::VectorXd gradient(free);
   Eigen::MatrixXd matrix(free, free);
   for (std::uint32_t a = 0; a < free; ++a) {
-    gradient[a] = sums[(1 + a) * lanes_];
+    gradient[a] = number(sums_, 1 + a, at);
     for (std::uint32_t b = a; b < free; ++b)
-      matrix(a, b) = matrix(b, a) = sums[program_.entry(a, b) * lanes_];
+      matrix(a, b) = matrix(b, a) = number(sums_, program_.entry(a, b), at);
   }
-  Eigen::Map<Eigen::VectorXd>(to.gradient, n_) = basis.transpose() * gradient;
+  const Eigen::VectorXd along = basis.transpose() * gradient;
   const Eigen::MatrixXd projected = basis.transpose() * matrix * basis;
-  for (std::uint32_t a = 0; a < n_; ++a)
-    for (std::uint32_t b = a; b < n_; ++b) to.matrix[packed(n_, a, b)] = projected(a, b);
-  to.squares_on_manifolds = 0;
+  for (std::uint32_t a = 0; a < n_; ++a) {
+    number(numbers_.gradient, a, at) = along[a];
+    for (std::uint32_t b = a; b < n_; ++b)
+      number(numbers_.matrix, packed(n_, a, b), at) = projected(a, b);
+  }
+  double squares = 0;
+  std::vector<double> x;
   for (const auto& on : program_.manifolds()) {
     const ComponentBlock& block = group_.blocks[on->block];
     const std::uint32_t row = program_.free_number(block.first);
-    to.squares_on_manifolds += runtime::squares_along_tangents(
-        to.x + block.first, block.width, block.columns,
+    x.resize(block.width);
+    for (std::uint32_t k = 0; k < block.width; ++k) x[k] = number(numbers_.x, block.first + k, at);
+    squares += runtime::squares_along_tangents(
+        x.data(), block.width, block.columns,
         [&](std::uint32_t t) { return projected(block.column + t, block.column + t); },
         [&](std::uint32_t k, std::uint32_t t) { return basis(row + k, block.column + t); });
   }
+  numbers_.squares_on_manifolds[at] = squares;
 }
 
-bool LaneSolver::is_held(const Lane& lane, const Point& point, std::uint32_t scalar) const {
-  const std::size_t place = group_.x[scalar].at(lane.component);
-  const double g = point.gradient[group_.column[scalar]], x = point.x[scalar];
-  return (program_.has_lower() && x <= program_.lower(place) && g > 0) ||
-         (program_.has_upper() && x >= program_.upper(place) && g < 0);
+/// Of the probe.
+runtime::PointReport LaneSolver::report_of(std::size_t at) const {
+  const LaneNumbers& c = numbers_;
+  return {.cost = c.cost[at],
+          .gradient_max_norm = c.gradient_max[at],
+          .gradient_norm = c.gradient_norm[at],
+          .x_norm = c.x_norm[at],
+          .scaled_gradient_max = c.scaled_gradient_max[at],
+          .scaled_gradient_norm = c.scaled_gradient_norm[at],
+          .scaled_x_norm = c.scaled_x_norm[at],
+          .scaled_step_norm = c.scaled_step_norm[at]};
 }
 
-/// x less the nearest point of the box to x − g.
-double LaneSolver::free_gradient(const Lane& lane, const Point& point, std::uint32_t scalar) const {
-  const std::size_t place = group_.x[scalar].at(lane.component);
-  // The difference x − (x − g) would lose the digits of a gradient that is small beside x.
-  double g = point.gradient[group_.column[scalar]];
-  if (program_.has_lower()) g = std::min(g, point.x[scalar] - program_.lower(place));
-  if (program_.has_upper()) g = std::max(g, point.x[scalar] - program_.upper(place));
-  return g;
-}
-
-runtime::PointReport LaneSolver::report_of(const Lane& lane, const Point& point) const {
-  runtime::PointReport out{.cost = point.cost};
-  double squares = 0, x_squares = 0;
-  for (std::uint32_t s = 0; s < group_.scalars; ++s)
-    if (group_.column[s] != ComponentGroup::kFixed) x_squares += point.x[s] * point.x[s];
-  const auto add = [&](double g) {
-    out.gradient_max_norm = largest(out.gradient_max_norm, std::fabs(g));
-    squares += g * g;
-  };
-  if (!group_.bounded) {
-    for (std::uint32_t k = 0; k < n_; ++k) add(point.gradient[k]);
-  } else {
-    for (const ComponentBlock& block : group_.blocks) {
-      for (std::uint32_t k = 0; block.manifold != nullptr && k < block.columns; ++k)
-        add(point.gradient[block.column + k]);
-      for (std::uint32_t s = block.first;
-           block.manifold == nullptr && s < block.first + block.width; ++s)
-        if (group_.column[s] != ComponentGroup::kFixed) add(free_gradient(lane, point, s));
-    }
-  }
-  out.gradient_norm = std::sqrt(squares);
-  out.x_norm = std::sqrt(x_squares);
-  add_scaled_norms(lane, point, out);
-  return out;
-}
-
-void LaneSolver::add_scaled_norms(const Lane& lane, const Point& point,
-                                  runtime::PointReport& out) const {
-  double max = 0, gradients = 0, xs = point.squares_on_manifolds, steps = 0;
-  const auto add = [&](std::uint32_t k, bool held) {
-    const double h = point.matrix[packed(n_, k, k)];
-    if (h == 0) return;
-    const double g = held ? 0 : runtime::scaled_gradient(point.gradient[k], h);
-    max = largest(max, std::fabs(g));
-    gradients += g * g;
-    const double step = lane.length * lane.delta[k];
-    steps += h * step * step;
-  };
-  for (const ComponentBlock& block : group_.blocks) {
-    if (block.manifold == nullptr) {
-      for (std::uint32_t s = block.first; s < block.first + block.width; ++s) {
-        const std::uint32_t k = group_.column[s];
-        if (k == ComponentGroup::kFixed) continue;
-        add(k, group_.bounded && is_held(lane, point, s));
-        xs += point.matrix[packed(n_, k, k)] * point.x[s] * point.x[s];
-      }
-      continue;
-    }
-    for (std::uint32_t k = block.column; k < block.column + block.columns; ++k) add(k, false);
-  }
-  out.scaled_gradient_max = max;
-  out.scaled_gradient_norm = std::sqrt(gradients);
-  out.scaled_x_norm = std::sqrt(xs);
-  out.scaled_step_norm = std::sqrt(steps);
-}
-
-void LaneSolver::set_scale(Lane& lane) {
-  const double unit = options_.scale_free ? 0 : 1;
-  for (std::uint32_t k = 0; k < n_; ++k) {
-    if (lane.scaled && !options_.scale_free) break;
-    const double here = runtime::column_scale(unit, std::sqrt(lane.here.matrix[packed(n_, k, k)]));
-    lane.scale[k] = lane.scaled ? runtime::first_scale(lane.scale[k], here) : here;
-  }
-  lane.scaled = true;
-}
-
-/// The diagonal for the damping, as the solver of a whole problem has it.
-void LaneSolver::set_damping(Lane& lane) {
-  if (std::exchange(lane.settled, true)) return;
-  set_scale(lane);
-  for (std::uint32_t k = 0; k < n_; ++k) lane.damping[k] = lane.here.matrix[packed(n_, k, k)];
-  if (options_.scale_free && !group_.bounded && !group_.on_manifolds) find_undetermined(lane);
-}
-
-/// True if a block of JᵀJ is far from singular: its pivots are no small parts of its diagonal.
-bool LaneSolver::is_determined(const Lane& lane, std::uint32_t first, std::uint32_t width) {
-  constexpr double kFarFromSingular = 1e-8;
-  double* const a = matrix_.data();  // free until the system is built
-  for (std::uint32_t j = 0; j < width; ++j) {
-    const double* const row = lane.here.matrix + packed(n_, first + j, first + j);
-    double pivot = row[0];
-    for (std::uint32_t k = 0; k < j; ++k)
-      pivot -= a[j * width + k] * a[j * width + k] * a[k * width + k];
-    if (!(pivot > kFarFromSingular * row[0])) return false;
-    a[j * width + j] = pivot;
-    const double reciprocal = 1 / pivot;
-    for (std::uint32_t i = j + 1; i < width; ++i) {
-      double sum = row[i - j];
-      for (std::uint32_t k = 0; k < j; ++k)
-        sum -= a[i * width + k] * a[j * width + k] * a[k * width + k];
-      a[i * width + j] = sum * reciprocal;
-    }
-  }
-  return true;
+/// Probes that were accepted become points.
+void LaneSolver::arrive() {
+  passes_.arrive(shape_, numbers_, scratch_.data(), 0, active_);
+  for (std::size_t at = 0; !tested_.empty() && at < active_; ++at)
+    if (numbers_.arrives[at] != 0 && numbers_.undetermined[at] != 0) raise_damping(at);
 }
 
 /// As UndeterminedBlocks.
-void LaneSolver::find_undetermined(Lane& lane) {
-  BlockMatrix entries;  // NOLINT(*-member-init): what is read is set
-  for (const ComponentBlock& block : group_.blocks) {
-    std::uint32_t width = 0;
-    for (std::uint32_t s = block.first; s < block.first + block.width; ++s)
-      width += group_.column[s] == ComponentGroup::kFixed ? 0 : 1;
-    if (width < 2 || width > kWidestTested) continue;
-    const std::uint32_t first = block.column;
-    if (is_determined(lane, first, width)) continue;
-    for (std::uint32_t i = 0; i < width; ++i)
+void LaneSolver::raise_damping(std::size_t at) {
+  BlockMatrix entries;                         // NOLINT(*-member-init): what is read is set
+  std::array<double, kWidestTested> diagonal;  // NOLINT(*-member-init)
+  for (const LaneShape::Block& block : tested_) {
+    for (std::uint32_t i = 0; i < block.width; ++i) {
+      diagonal[i] = number(numbers_.damping, block.first + i, at);
       for (std::uint32_t j = 0; j <= i; ++j)
-        entries[i * kWidestTested + j] = lane.here.matrix[packed(n_, first + j, first + i)];
-    raise_dependent(entries, width, lane.damping + first);
+        entries[i * kWidestTested + j] = entry(block.first + j, block.first + i, at);
+    }
+    raise_dependent(entries, block.width, diagonal.data());
+    for (std::uint32_t i = 0; i < block.width; ++i)
+      number(numbers_.damping, block.first + i, at) = diagonal[i];
   }
 }
 
-/// (S JᵀJ S + λ clamp(S d S)) y = −S g, δ = S y. Sets the report's decrease and slope; false if
-/// there is no step.
-bool LaneSolver::solve(Lane& lane) {
-  const runtime::StepRequest request = lane.rules.request();
-  set_damping(lane);
-  const bool damped = request.lambda > 0;
-  const bool solved = !lane.result.by_rows &&
-                      factor_and_solve(lane, request, damped ? kUnitsOfStrict : kUnitsOfExact);
+/// The next pass solves a system of this lane.
+void LaneSolver::ask(std::size_t at, Solve what) {
+  Lane& lane = lanes_now_[at];
+  lane.asks = what;
+  numbers_.lambda[at] = what == Solve::damped ? lane.rules.lambda() : 0;
+  numbers_.solves[at] = what == Solve::damped && lane.result.by_rows ? 0 : 1;
+}
+
+/// Solves for steps until each lane has one to try, or has ended.
+void LaneSolver::solve() {
+  for (bool some = true; some;) {
+    passes_.solve(shape_, numbers_, scratch_.data(), 0, active_);
+    some = false;
+    for (std::size_t at = 0; at < active_; ++at) {
+      Lane& lane = lanes_now_[at];
+      if (lane.asks == Solve::none) continue;
+      take_solution(at);
+      some |= lane.asks != Solve::none;
+    }
+  }
+}
+
+void LaneSolver::take_solution(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  const Solve asked = std::exchange(lane.asks, Solve::none);
+  const bool solved = numbers_.solves[at] != 0 && read_solution(at);
+  numbers_.solves[at] = 0;
+  if (asked == Solve::undamped) {
+    // By QR of the rows where the squares in JᵀJ cost too many digits.
+    const bool contradicts = (solved || solve_by_rows(at)) &&
+                             lane.report.model_decrease > lane.rules.least_contradiction();
+    if (!contradicts) {
+      lane.ended = true;
+      return;
+    }
+    lane.phase = Phase::confirm;
+    return try_length(at, 1);
+  }
+  if (!take_rows(at, solved)) return refuse_system(at);
+  lane.phase = Phase::trial;
+  lane.share = damped_share(lane.report);
+  try_length(at, 1);
+}
+
+/// Takes a step by QR of the rows if that by JᵀJ cannot be used. False if there is no step.
+bool LaneSolver::take_rows(std::size_t at, bool solved) {
+  Lane& lane = lanes_now_[at];
   if (solved && !(lane.report.hidden_decrease > lane.report.model_decrease)) return true;
+  const bool damped = numbers_.lambda[at] > 0;
   const bool may = solved || lane.result.by_rows || n_ <= program_.most_by_rows() || !damped;
-  if (!may || !solve_by_rows(lane, request)) return solved;
+  if (!may || !solve_by_rows(at)) return solved;
   // That the matrix is singular without damping says nothing about other steps.
   if (damped) lane.result.by_rows = true;
   return true;
 }
 
-/// The step without damping, of a small component. By QR of the rows where the squares in JᵀJ cost
-/// too many digits.
-bool LaneSolver::solve_undamped(Lane& lane) {
-  const runtime::StepRequest request = lane.rules.undamped_request();
-  set_damping(lane);
-  return factor_and_solve(lane, request, kUnitsOfExact) || solve_by_rows(lane, request);
+/// What the model says of a step; what its trial says follows.
+void LaneSolver::set_model(Lane& lane, double decrease, double slope, double hidden) {
+  lane.report.model_decrease = decrease;
+  lane.report.slope = slope;
+  lane.report.hidden_decrease = hidden;
 }
 
-/// S, in place of the step: 0 where a bound holds a coordinate.
-void LaneSolver::set_scaling(Lane& lane) const {
-  for (std::uint32_t k = 0; k < n_; ++k)
-    lane.delta[k] = options_.jacobi_scaling && lane.scale[k] > 0 ? lane.scale[k] : 1;
-  if (!group_.bounded) return;
-  for (std::uint32_t scalar = 0; scalar < group_.scalars; ++scalar) {
-    const std::uint32_t k = group_.column[scalar];
-    if (k != ComponentGroup::kFixed && is_held(lane, lane.here, scalar)) lane.delta[k] = 0;
-  }
-}
-
-/// The damped system, in matrix_ (lower triangle by rows) and solution_.
-void LaneSolver::build_system(const Lane& lane, const runtime::StepRequest& request, bool small) {
-  const double least = request.keeps_damping && small
-                           ? std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall)
-                           : request.min_diagonal;
-  const double* const s = lane.delta;
-  for (std::uint32_t j = 0; j < n_; ++j) {
-    const double* const row = lane.here.matrix + packed(n_, j, j);
-    for (std::uint32_t i = j; i < n_; ++i)
-      matrix_[std::size_t{i} * n_ + j] = s[i] * s[j] * row[i - j];
-    const double damping = std::clamp(s[j] * s[j] * lane.damping[j], least, request.max_diagonal);
-    matrix_[std::size_t{j} * n_ + j] += request.lambda * damping;
-    solution_[j] = -s[j] * lane.here.gradient[j];
-  }
-}
-
-/// Cholesky's factor by rows, with reciprocals on its diagonal; false if the matrix is not positive
-/// definite.
-///
-///   vanishing  share of the diagonal below which a pivot is left out; 0: none is. limits_ has
-///              that size for each pivot which is left out, else 0
-bool LaneSolver::factor(double vanishing) {
-  const std::size_t n = n_;
-  double* const a = matrix_.data();
-  for (std::size_t j = 0; j < n; ++j) {
-    double pivot = a[j * n + j];
-    const double limit = vanishing * std::fabs(pivot);
-    for (std::size_t k = 0; k < j; ++k) pivot -= a[j * n + k] * a[j * n + k];
-    const bool vanishes = vanishing > 0 && std::fabs(pivot) <= limit;
-    if (!vanishes && !(pivot > 0 && pivot < kInfinity)) return false;
-    limits_[j] = vanishes ? limit : 0;
-    const double reciprocal = vanishes ? 0 : 1 / std::sqrt(pivot);
-    a[j * n + j] = reciprocal;
-    for (std::size_t i = j + 1; i < n; ++i) {
-      double sum = a[i * n + j];
-      for (std::size_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
-      a[i * n + j] = sum * reciprocal;
-    }
-  }
+/// Reads what the pass found. False if there is no step.
+bool LaneSolver::read_solution(std::size_t at) {
+  const bool refuses = n_ <= program_.most_by_rows() || numbers_.lambda[at] == 0;
+  if (numbers_.solved[at] == 0 || (refuses && numbers_.vanished[at] != 0)) return false;
+  set_model(lanes_now_[at], numbers_.decrease[at], numbers_.slope[at], numbers_.hidden[at]);
   return true;
 }
 
-/// Solves by the factor. Returns what pivots that were left out may hide, as
-/// NormalSystem::hidden_decrease().
-double LaneSolver::substitute() {
-  double hidden = 0;
-  const std::size_t n = n_;
-  const double* const a = matrix_.data();
-  double* const y = solution_.data();
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t k = 0; k < j; ++k) y[j] -= a[j * n + k] * y[k];
-    if (limits_[j] > 0) hidden += y[j] * y[j] / (2 * limits_[j]);
-    y[j] *= a[j * n + j];
-  }
-  for (std::size_t j = n; j-- > 0;) {
-    for (std::size_t i = j + 1; i < n; ++i) y[j] -= a[i * n + j] * y[i];
-    y[j] *= a[j * n + j];
-  }
-  return hidden;
+/// There is no step with this damping.
+void LaneSolver::refuse_system(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  set_model(lane, kNaN, 0, 0);
+  ++lane.result.unsuccessful;
+  end_if(at, lane.rules.refuse(lane.rules.judge(lane.report), lane.report, kNaN));
+  check(at);
+  step(at);
 }
 
-///   units  of rounding at or below which a pivot of a small matrix is refused
-bool LaneSolver::factor_and_solve(Lane& lane, const runtime::StepRequest& request, double units) {
-  const bool on_host = group_.bounded || group_.on_manifolds;
-  const bool small = n_ <= (on_host ? kLargestReadBack : program_.most_by_rows());
-  // Pivots that vanish in a larger matrix are left out, as in a solve of its own; a small one is
-  // refused.
-  const bool refuses = n_ <= program_.most_by_rows() || request.lambda == 0;
-  const double share = runtime::vanishing_share(n_, std::numeric_limits<double>::epsilon());
-  const double vanishing = refuses ? units * share : small || on_host ? 0 : share;
-  set_scaling(lane);
-  build_system(lane, request, small);
-  if (!factor(vanishing)) return false;
-  const auto vanishes = [](double limit) { return limit > 0; };
-  if (refuses && std::any_of(limits_.begin(), limits_.begin() + n_, vanishes)) return false;
-  const double hidden = substitute();
-  double* const delta = lane.delta;
-  double slope = 0, square = 0, sum = 0;
+/// S: 0 where a bound holds a coordinate.
+Eigen::VectorXd LaneSolver::scaling(std::size_t at) const {
+  Eigen::VectorXd out(n_);
   for (std::uint32_t k = 0; k < n_; ++k) {
-    delta[k] *= solution_[k];
-    slope += lane.here.gradient[k] * delta[k];
-    sum += std::fabs(delta[k]);
+    const double scale = number(numbers_.scale, k, at);
+    out[k] = options_.jacobi_scaling && scale > 0 ? scale : 1;
+    const std::uint32_t s = coordinates_[k].scalar;
+    if (!group_.bounded || s == LaneShape::kNone) continue;
+    const double x = number(numbers_.here_x, s, at), g = number(numbers_.here_gradient, k, at);
+    if ((x <= number(lower_, s, at) && g > 0) || (x >= number(upper_, s, at) && g < 0)) out[k] = 0;
   }
-  if (!std::isfinite(sum)) return false;
-  for (std::uint32_t i = 0; i < n_; ++i) {
-    const double* const row = lane.here.matrix + packed(n_, i, i);
-    double product = row[0] * delta[i];
-    for (std::uint32_t j = i + 1; j < n_; ++j) product += 2 * row[j - i] * delta[j];
-    square += delta[i] * product;
-  }
-  lane.report = {.model_decrease = -slope - square / 2, .slope = slope, .hidden_decrease = hidden};
-  return true;
+  return out;
 }
 
-/// Residuals, and Jacobian over the coordinates, at the current point.
-void LaneSolver::rows_at(const Lane& lane, Eigen::VectorXd& residuals,
+/// Residuals, and Jacobian over the coordinates, of a lane's component at a point.
+void LaneSolver::rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
                          Eigen::MatrixXd* jacobian) const {
   residuals.resize(group_.rows);
   if (jacobian != nullptr) *jacobian = Eigen::MatrixXd::Zero(group_.rows, program_.free_scalars());
+  const std::size_t component = lanes_now_[at].component;
   Eigen::Index first = 0;
   for (const ComponentRows& rows : group_.residuals) {
     const LaneKernel& kernel = program_.kernel(rows.kernel);
     std::vector<double> data;
     for (const ComponentNumbers& numbers : rows.data)
       data.push_back(numbers.places == nullptr ? *numbers.from
-                                               : numbers.from[numbers.places->at(lane.component)]);
-    for (const std::uint32_t scalar : rows.unknowns) data.push_back(lane.here.x[scalar]);
+                                               : numbers.from[numbers.places->at(component)]);
+    for (const std::uint32_t scalar : rows.unknowns) data.push_back(x[scalar]);
     const std::vector<double> out = ir::evaluate<double>(kernel.rows(), {.data = data});
     const std::size_t m = kernel.row_count(), n = kernel.free().size();
     for (std::size_t r = 0; r < m; ++r) {
@@ -670,85 +655,52 @@ void LaneSolver::rows_at(const Lane& lane, Eigen::VectorXd& residuals,
     }
     first += static_cast<Eigen::Index>(m);
   }
-  if (jacobian != nullptr && group_.on_manifolds) *jacobian *= basis_at(lane);
+  if (jacobian != nullptr && group_.on_manifolds) *jacobian *= basis_at(x);
 }
 
-bool LaneSolver::solve_by_rows(Lane& lane, runtime::StepRequest request) {
+/// The step by QR of the rows, with the damping that was asked for.
+bool LaneSolver::solve_by_rows(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  runtime::StepRequest request = lane.rules.request();
+  request.lambda = numbers_.lambda[at];
   if (request.keeps_damping && n_ <= program_.most_by_rows())
     request.min_diagonal = std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall);
   Eigen::VectorXd residuals, damping(n_), scales(n_);
   Eigen::MatrixXd jacobian;
-  rows_at(lane, residuals, &jacobian);
-  set_scaling(lane);
+  rows_at(at, point(at), residuals, &jacobian);
+  const Eigen::VectorXd scaling = this->scaling(at);
   for (std::uint32_t k = 0; k < n_; ++k) {
-    const double entry = lane.here.matrix[packed(n_, k, k)], s = lane.delta[k];
-    const double damped = entry + runtime::column_damping(lane.damping[k], s * s, request);
+    const double here = entry(k, k, at), s = scaling[k];
+    const double damped =
+        here + runtime::column_damping(number(numbers_.damping, k, at), s * s, request);
     const bool is_held = s == 0;
-    damping[k] = is_held ? 0 : std::max(0.0, damped - entry);
-    scales[k] = is_held ? 0 : scale_of_rows(lane.scale[k], entry, request.lambda > 0);
+    damping[k] = is_held ? 0 : std::max(0.0, damped - here);
+    scales[k] =
+        is_held ? 0 : scale_of_rows(number(numbers_.scale, k, at), here, request.lambda > 0);
   }
   const std::optional<Eigen::VectorXd> delta = solve_rows(jacobian, residuals, damping, scales);
   if (!delta) return false;
   const Eigen::VectorXd change = jacobian * *delta;
   double slope = 0;
   for (std::uint32_t k = 0; k < n_; ++k) {
-    lane.delta[k] = (*delta)[k];
-    slope += lane.here.gradient[k] * lane.delta[k];
+    number(numbers_.delta, k, at) = (*delta)[k];
+    slope += number(numbers_.here_gradient, k, at) * (*delta)[k];
   }
-  lane.report = {.model_decrease = -residuals.dot(change) - change.squaredNorm() / 2,
-                 .slope = slope};
+  set_model(lane, -residuals.dot(change) - change.squaredNorm() / 2, slope, 0);
   return true;
 }
 
-/// Moves the probe to a part of the step; blocks on manifolds follow when it is evaluated.
+/// The next pass moves the probe to a part of the step; blocks on manifolds follow when it is
+/// evaluated.
 void LaneSolver::try_length(std::size_t at, double length) {
-  Lane& lane = lanes_now_[at];
-  lane.length = length;
-  for (std::uint32_t s = 0; s < group_.scalars; ++s) {
-    const std::uint32_t k = group_.column[s];
-    lane.probe.x[s] = lane.here.x[s];
-    if (k == ComponentGroup::kFixed) continue;
-    lane.probe.x[s] += length * lane.delta[k];
-  }
-  if (group_.on_manifolds) {
-    for (const auto& on : program_.manifolds()) {
-      const ComponentBlock& block = group_.blocks[on->block];
-      std::copy_n(lane.here.x + block.first, block.width, lane.probe.x + block.first);
-    }
-  }
-  if (!group_.bounded) return;
-  for (std::uint32_t s = 0; s < group_.scalars; ++s) {
-    if (group_.column[s] == ComponentGroup::kFixed) continue;
-    const std::size_t place = group_.x[s].at(lane.component);
-    double& x = lane.probe.x[s];
-    if (program_.has_lower()) x = std::max(x, program_.lower(place));
-    if (program_.has_upper()) x = std::min(x, program_.upper(place));
-  }
+  numbers_.length[at] = length;
+  numbers_.moves[at] = 1;
 }
 
-double LaneSolver::step_norm(const Lane& lane) const {
-  double square = 0;
-  for (std::uint32_t s = 0; s < group_.scalars; ++s) {
-    const double moved = lane.probe.x[s] - lane.here.x[s];
-    square += moved * moved;
-  }
-  return std::sqrt(square);
-}
-
-/// Solves for steps until one can be tried, or none can.
+/// Asks for a step, unless the lane has ended or asks already.
 void LaneSolver::step(std::size_t at) {
-  Lane& lane = lanes_now_[at];
-  while (!lane.ended && lane.phase != Phase::confirm) {
-    if (solve(lane)) {
-      lane.phase = Phase::trial;
-      lane.share = damped_share(lane.report);
-      return try_length(at, 1);
-    }
-    lane.report = {.model_decrease = kNaN};
-    ++lane.result.unsuccessful;
-    end_if(at, lane.rules.refuse(lane.rules.judge(lane.report), lane.report, kNaN));
-    check(at);
-  }
+  const Lane& lane = lanes_now_[at];
+  if (!lane.ended && lane.asks == Solve::none) ask(at, Solve::damped);
 }
 
 void LaneSolver::end_if(std::size_t at, const Verdict& verdict) {
@@ -766,17 +718,8 @@ void LaneSolver::check(std::size_t at) {
   if (result.end == End::none && interrupted_) result.end = End::interrupted;
   if (result.end == End::none) return;
   const bool may_go_on = result.successful + result.unsuccessful < options_.max_iterations;
-  if (may_go_on && lane.rules.may_be_contradicted({result.end}) && solve_undamped(lane) &&
-      lane.report.model_decrease > lane.rules.least_contradiction()) {
-    lane.phase = Phase::confirm;
-    return try_length(at, 1);
-  }
-  end(lane);
-}
-
-void LaneSolver::end(Lane& lane) {
+  if (may_go_on && lane.rules.may_be_contradicted({result.end})) return ask(at, Solve::undamped);
   lane.ended = true;
-  give_result(lane);
 }
 
 /// The verdict, after a step without damping that promised more than the verdict says is left.
@@ -784,7 +727,10 @@ void LaneSolver::judge_verdict(std::size_t at) {
   Lane& lane = lanes_now_[at];
   lane.phase = Phase::trial;
   const StepRules::Undamped undamped = lane.rules.judge_undamped(lane.report);
-  if (undamped == StepRules::Undamped::agrees) return end(lane);
+  if (undamped == StepRules::Undamped::agrees) {
+    lane.ended = true;
+    return;
+  }
   lane.result.end = End::none;
   if (undamped == StepRules::Undamped::is_taken) {
     lane.share = damped_share(lane.report);
@@ -796,13 +742,13 @@ void LaneSolver::judge_verdict(std::size_t at) {
 
 void LaneSolver::consume(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  read_sums(at, lane.probe);
   if (lane.phase == Phase::start) return begin(at);
-  const runtime::StepReport tried{.step_norm = step_norm(lane), .trial_cost = lane.probe.cost};
+  const double cost = numbers_.cost[at];
+  const runtime::StepReport tried{.step_norm = numbers_.step_norm[at], .trial_cost = cost};
   if (lane.phase == Phase::longer) {
-    if (!StepRules::take_length(lane.report, lane.length, tried)) {
-      std::swap(lane.kept, lane.probe);
-      lane.length = 1;
+    if (!StepRules::take_length(lane.report, numbers_.length[at], tried)) {
+      numbers_.length[at] = 1;
+      take_kept(at);
     }
     return judge(at);
   }
@@ -810,58 +756,60 @@ void LaneSolver::consume(std::size_t at) {
   lane.report.step_norm = tried.step_norm;
   if (lane.phase == Phase::confirm) return judge_verdict(at);
   if (lane.phase == Phase::trial && group_.bounded) {
-    lane.search = ProjectedSearch(lane.here.cost, lane.report);
+    lane.search = ProjectedSearch(lane.here_cost, lane.report);
     lane.phase = Phase::search;
   } else if (lane.phase == Phase::trial && !lane.rules.last_was_hidden()) {
     if (const std::optional<double> length = lane.rules.other_length(lane.report)) {
-      std::swap(lane.kept, lane.probe);
+      keep_probe(at);
       lane.phase = Phase::longer;
       return try_length(at, *length);
     }
   }
   if (lane.phase == Phase::search) {
-    if (const std::optional<double> length = lane.search.next(lane.probe.cost))
-      return try_length(at, *length);
+    if (const std::optional<double> length = lane.search.next(cost)) return try_length(at, *length);
   }
   judge(at);
 }
 
 /// A walk whose end is no better than its start here is not used.
-bool LaneSolver::refuse_walk(Lane& lane) {
-  if (!lane.walked || lane.probe.cost <= walks_->initial_cost[lane.component] * kWalkNoise)
+bool LaneSolver::refuse_walk(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  if (!lane.walked || numbers_.cost[at] <= walks_->initial_cost[lane.component] * kWalkNoise)
     return false;
   lane.walked = false;
   lane.result = {};
-  for (std::uint32_t s = 0; s < group_.scalars; ++s)
-    lane.probe.x[s] = start_[group_.x[s].at(lane.component)];
+  load_start(at);
   return true;
 }
 
 void LaneSolver::begin(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  if (refuse_walk(lane)) return;
-  std::swap(lane.here, lane.probe);
-  lane.initial_cost = lane.walked ? walks_->initial_cost[lane.component] : lane.here.cost;
+  if (refuse_walk(at)) return;
+  numbers_.arrives[at] = 1;
+  lane.here_cost = numbers_.cost[at];
+  lane.initial_cost = lane.walked ? walks_->initial_cost[lane.component] : lane.here_cost;
   lane.result.initial_cost = lane.initial_cost;
-  lane.result.final_cost = lane.here.cost;
-  lane.rules.set_point(report_of(lane, lane.here), lane.initial_cost);
+  lane.result.final_cost = lane.here_cost;
+  lane.rules.set_point(report_of(at), lane.initial_cost);
   lane.rules.open_point();
-  lane.rules.start(lane.here.cost);
+  lane.rules.start(lane.here_cost);
   if (!lane.rules.finite()) {
     lane.result.end = End::nonfinite;
-  } else if (out_of_range(lane.rules.point()) || refuse_underflow(lane)) {
+  } else if (out_of_range(lane.rules.point()) || refuse_underflow(at)) {
     lane.result.end = End::out_of_range;
   }
   check(at);
   step(at);
 }
 
-/// Residuals whose squares underflow have no cost and no gradient.
-bool LaneSolver::refuse_underflow(Lane& lane) {
-  const runtime::PointReport& point = lane.rules.point();
+/// Residuals whose squares underflow have no cost and no gradient. At the start.
+bool LaneSolver::refuse_underflow(std::size_t at) {
+  const runtime::PointReport& point = lanes_now_[at].rules.point();
   if (point.cost != 0 || point.gradient_max_norm != 0) return false;
+  std::vector<double> x(group_.scalars);
+  for (std::size_t s = 0; s < x.size(); ++s) x[s] = number(numbers_.x, s, at);
   Eigen::VectorXd residuals;
-  rows_at(lane, residuals, nullptr);
+  rows_at(at, x, residuals, nullptr);
   const double most = residuals.size() == 0 ? 0 : residuals.cwiseAbs().maxCoeff();
   return most > 0 && most * most < std::numeric_limits<double>::min();
 }
@@ -883,12 +831,12 @@ void LaneSolver::judge(std::size_t at) {
 void LaneSolver::accept(std::size_t at, const StepFacts& facts) {
   Lane& lane = lanes_now_[at];
   const runtime::PointReport before = lane.rules.point();
-  std::swap(lane.here, lane.probe);
-  lane.settled = false;
+  numbers_.arrives[at] = 1;
+  lane.here_cost = numbers_.cost[at];
   ++lane.result.successful;
   lane.result.final_cost = lane.report.trial_cost;
   lane.rules.take(facts, lane.report, false);
-  lane.rules.set_point(report_of(lane, lane.here), lane.initial_cost);
+  lane.rules.set_point(report_of(at), lane.initial_cost);
   end_if(at, lane.rules.after_take(facts, lane.report, before, lane.share));
   lane.rules.open_point();
   if (!lane.rules.finite()) {
@@ -898,40 +846,50 @@ void LaneSolver::accept(std::size_t at, const StepFacts& facts) {
   if (out_of_range(lane.rules.point())) lane.result.end = End::out_of_range;
 }
 
-void LaneSolver::give_result(Lane& lane) {
-  lane.result.optimality = lane.rules.optimality();
-  if (covariances_) {
-    find_covariance(lane);
-    lane.result.covariance = covariance_;
+/// Gives results, and takes the next components.
+void LaneSolver::end_lanes() {
+  ended_.clear();
+  for (std::size_t at = 0; at < active_; ++at)
+    if (lanes_now_[at].ended) ended_.push_back(static_cast<std::uint32_t>(at));
+  const std::size_t size = covariances_ ? std::size_t{n_} * n_ : 0;
+  if (size > 0) {
+    covariances_of_ended_.resize(ended_.size() * size);
+    accurate_.resize(ended_.size());
+    passes_.covariances(shape_, numbers_, scratch_.data(), ended_.data(), ended_.size(),
+                        covariances_of_ended_.data(), accurate_.data());
   }
-  sink_->finish(group_, lane.component, std::span(lane.here.x, group_.scalars), lane.result);
+  for (std::size_t k = 0; k < ended_.size(); ++k) {
+    Lane& lane = lanes_now_[ended_[k]];
+    double* const covariance = covariances_of_ended_.data() + k * size;
+    if (size > 0 && accurate_[k] == 0) find_covariance(ended_[k], covariance);
+    lane.result.covariance = {covariance, size};
+    lane.result.optimality = lane.rules.optimality();
+    for (std::uint32_t s = 0; s < group_.scalars; ++s)
+      x_of_ended_[s] = number(numbers_.here_x, s, ended_[k]);
+    sink_->finish(group_, lane.component, x_of_ended_, lane.result);
+  }
+  if (!ended_.empty()) sink_->count(ended_.size());
+  while (!ended_.empty()) {
+    const std::size_t at = ended_.back();
+    ended_.pop_back();
+    if (next_ < last_) {
+      load(at, next_++);
+    } else if (--active_ != at) {
+      move_lane(active_, at);
+    }
+  }
 }
 
-/// (JᵀJ)⁻¹; infinite if it is singular. Where the squares in JᵀJ cost too many digits, by J itself.
-void LaneSolver::find_covariance(const Lane& lane) {
-  constexpr double kLeastPivot = 1e-8;
+/// (JᵀJ)⁻¹ by J itself, where the squares in JᵀJ cost too many digits; infinite if it is singular.
+void LaneSolver::find_covariance(std::size_t at, double* out) const {
   const auto n = static_cast<Eigen::Index>(n_);
-  covariance_.assign(std::size_t{n_} * n_, kInfinity);
-  Eigen::Map<Eigen::MatrixXd> covariance(covariance_.data(), n, n);
-  Eigen::MatrixXd matrix(n, n);
-  Eigen::VectorXd scale(n);
-  for (std::uint32_t i = 0; i < n_; ++i) {
-    scale[i] = 1 / std::sqrt(lane.here.matrix[packed(n_, i, i)]);
-    for (std::uint32_t j = 0; j <= i; ++j)
-      matrix(i, j) = lane.here.matrix[packed(n_, j, i)] * scale[i] * scale[j];
-  }
+  Eigen::Map<Eigen::MatrixXd> covariance(out, n, n);
+  covariance.setConstant(kInfinity);
+  Eigen::VectorXd scale(n), residuals;
+  for (std::uint32_t i = 0; i < n_; ++i) scale[i] = 1 / std::sqrt(entry(i, i, at));
   if (!scale.allFinite()) return;
-  const Eigen::LLT<Eigen::MatrixXd> factor(matrix);
-  const bool accurate = factor.info() == Eigen::Success &&
-                        factor.matrixLLT().diagonal().cwiseAbs2().minCoeff() > kLeastPivot;
-  if (accurate) {
-    covariance =
-        scale.asDiagonal() * factor.solve(Eigen::MatrixXd::Identity(n, n)) * scale.asDiagonal();
-    return;
-  }
-  Eigen::VectorXd residuals;
   Eigen::MatrixXd jacobian;
-  rows_at(lane, residuals, &jacobian);
+  rows_at(at, point(at), residuals, &jacobian);
   if (jacobian.rows() < n || !jacobian.allFinite()) return;
   const runtime::Svd svd =
       runtime::accurate_svd(jacobian * scale.asDiagonal(), runtime::SvdVectors::right);

@@ -7,6 +7,7 @@
 #include "../summary.hpp"
 #include "groups.hpp"
 #include "lane_kernel.hpp"
+#include "lane_passes.hpp"
 
 #include <Eigen/Core>
 
@@ -95,6 +96,8 @@ class ComponentSink {
   ///   x  the scalars of the component
   virtual void finish(const ComponentGroup& group, std::size_t component, std::span<const double> x,
                       const ComponentResult& result) = 0;
+  /// So many more have finished.
+  virtual void count(std::size_t /*finished*/) {}
   /// True if components should end after their steps. Called on all threads.
   virtual bool should_end() const { return false; }
 };
@@ -134,73 +137,87 @@ class LaneSolver {
            ComponentSink& sink, const Walks* walks = nullptr);
 
  private:
-  struct Point;
   struct Lane;
   enum class Phase : std::uint8_t { start, trial, longer, search, confirm };
+  /// A system that a lane asks for.
+  enum class Solve : std::uint8_t { none, damped, undamped };
 
   // Numbers of all lanes, by column.
-  double* column(std::size_t k) { return columns_.data() + k * lanes_; }
+  void make_shape();
   void make_columns();
   const double* constant(const double* from);
   void bind();
   runtime::cpu::Binding<double> binding_of(const ComponentRows& rows, std::size_t& load);
   void load(std::size_t at, std::size_t component);
+  void load_start(std::size_t at);
   void move_lane(std::size_t from, std::size_t to);
   void evaluate();
   void move_on_manifold(const LaneProgram::Manifold& on);
   void find_bases();
+  void read_sums_on_manifolds(std::size_t at);
+  void arrive();
+  void solve();
+  void end_lanes();
 
   // One lane.
-  void read_sums(std::size_t at, Point& to) const;
+  /// A number of one of the columns that begin at `first`.
+  double& number(double* first, std::size_t k, std::size_t at) const {
+    return first[k * stride_ + at];
+  }
+  double& entry(std::uint32_t i, std::uint32_t j, std::size_t at) const;
+  void keep_probe(std::size_t at);
+  void take_kept(std::size_t at);
+  std::vector<double> point(std::size_t at) const;
   Eigen::MatrixXd basis(std::span<const double> entries) const;
-  Eigen::MatrixXd basis_at(const Lane& lane) const;
-  void read_sums_on_manifolds(std::size_t at, Point& to) const;
+  Eigen::MatrixXd basis_at(std::span<const double> x) const;
   void consume(std::size_t at);
   void begin(std::size_t at);
   void judge(std::size_t at);
   void accept(std::size_t at, const StepFacts& facts);
-  double free_gradient(const Lane& lane, const Point& point, std::uint32_t scalar) const;
-  runtime::PointReport report_of(const Lane& lane, const Point& point) const;
-  void add_scaled_norms(const Lane& lane, const Point& point, runtime::PointReport& out) const;
-  bool is_held(const Lane& lane, const Point& point, std::uint32_t scalar) const;
-  void set_scale(Lane& lane);
-  void set_damping(Lane& lane);
-  bool is_determined(const Lane& lane, std::uint32_t first, std::uint32_t width);
-  void find_undetermined(Lane& lane);
-  bool solve(Lane& lane);
-  bool solve_undamped(Lane& lane);
-  bool factor_and_solve(Lane& lane, const runtime::StepRequest& request, double units);
-  void set_scaling(Lane& lane) const;
-  void build_system(const Lane& lane, const runtime::StepRequest& request, bool small);
-  bool factor(double vanishing);
-  double substitute();
-  bool solve_by_rows(Lane& lane, runtime::StepRequest request);
-  bool refuse_underflow(Lane& lane);
-  bool refuse_walk(Lane& lane);
-  void rows_at(const Lane& lane, Eigen::VectorXd& residuals, Eigen::MatrixXd* jacobian) const;
+  runtime::PointReport report_of(std::size_t at) const;
+  void raise_damping(std::size_t at);
+  void ask(std::size_t at, Solve what);
+  void take_solution(std::size_t at);
+  static void set_model(Lane& lane, double decrease, double slope, double hidden);
+  bool read_solution(std::size_t at);
+  void refuse_system(std::size_t at);
+  bool take_rows(std::size_t at, bool solved);
+  Eigen::VectorXd scaling(std::size_t at) const;
+  bool solve_by_rows(std::size_t at);
+  bool refuse_underflow(std::size_t at);
+  bool refuse_walk(std::size_t at);
+  void rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
+               Eigen::MatrixXd* jacobian) const;
   void step(std::size_t at);
   void try_length(std::size_t at, double length);
-  double step_norm(const Lane& lane) const;
   void end_if(std::size_t at, const Verdict& verdict);
   void check(std::size_t at);
   void judge_verdict(std::size_t at);
-  void end(Lane& lane);
-  void give_result(Lane& lane);
-  void find_covariance(const Lane& lane);
+  void find_covariance(std::size_t at, double* out) const;
 
   const LaneProgram& program_;
   const ComponentGroup& group_;
   const SolverOptions& options_;
   bool covariances_;
-  std::size_t lanes_;
+  std::size_t lanes_, stride_;
   std::uint32_t n_;  // coordinates
 
   runtime::cpu::Column<double> columns_;
   std::map<const double*, std::unique_ptr<runtime::cpu::Column<double>>> constants_;  // by number
-  std::size_t x_ = 0, sums_ = 0, here_ = 0, delta_ = 0, moved_ = 0, bases_ = 0;
+  LaneShape shape_;
+  std::vector<LaneShape::Coordinate> coordinates_;
+  std::vector<std::uint32_t> free_;
+  std::vector<LaneShape::Block> tested_;
+  const LanePasses& passes_;
+  LaneNumbers numbers_;
+  double *kept_x_ = nullptr, *kept_gradient_ = nullptr, *kept_matrix_ = nullptr;
+  double *lower_ = nullptr, *upper_ = nullptr;  // by scalar
+  double* sums_ = nullptr;
+  double *shift_ = nullptr, *moved_ = nullptr, *bases_ = nullptr;  // of blocks on manifolds
   std::size_t basis_entries_ = 0;
+  runtime::cpu::Column<double> scratch_;
   struct DataColumn {
-    std::size_t column = 0;
+    double* column = nullptr;
     const ComponentNumbers* numbers = nullptr;
   };
   std::vector<DataColumn> loads_;
@@ -216,8 +233,8 @@ class LaneSolver {
   ComponentSink* sink_ = nullptr;
   double seconds_ = 0;
   bool interrupted_ = false;
-  std::vector<double> numbers_;  // of all lanes' points
-  std::vector<double> matrix_, solution_, limits_, covariance_;
+  std::vector<std::uint32_t> ended_;  // positions
+  std::vector<double> x_of_ended_, covariances_of_ended_, accurate_;
 };
 
 }  // namespace topograd

@@ -122,7 +122,17 @@ class Columns final : public ComponentSink {
                                                                          out_.covariance_start[c]));
     for (std::uint32_t s = 0; s < group.scalars && result.successful > 0; ++s)
       if (group.column[s] != ComponentGroup::kFixed) x_[group.x[s].at(component)] = x[s];
-    if (watch_ != nullptr) count();
+  }
+
+  /// Counts more that have ended, and tells it now and then unless another thread is telling.
+  void count(std::size_t finished) override {
+    if (watch_ == nullptr) return;
+    const std::size_t done = done_ += finished;
+    if (done / kToldAtOnce == (done - finished) / kToldAtOnce && done != out_.count) return;
+    const std::unique_lock lock(telling_, std::try_to_lock);
+    if (!lock) return;
+    watch_->tell(
+        {.components_done = done_, .components = out_.count, .seconds = seconds_since(begin_)});
   }
 
   bool should_end() const override { return watch_ != nullptr && watch_->should_end(); }
@@ -157,16 +167,6 @@ class Columns final : public ComponentSink {
   }
 
  private:
-  /// Counts one more that has ended, and tells it unless another thread is telling.
-  void count() {
-    const std::size_t done = ++done_;
-    if (done % kToldAtOnce != 0 && done != out_.count) return;
-    const std::unique_lock lock(telling_, std::try_to_lock);
-    if (!lock) return;
-    watch_->tell(
-        {.components_done = done_, .components = out_.count, .seconds = seconds_since(begin_)});
-  }
-
   /// "998 of 1000 components converged, 2 failed: ...".
   std::string message(std::span<const std::size_t> ends, const SolverOptions& options) const {
     std::size_t converged = 0;
@@ -389,6 +389,7 @@ bool ComponentSolver::Impl::give_walk(const ComponentGroup& group, std::size_t c
                .successful = points.accepted[component],
                .unsuccessful = points.rejected[component],
                .end = points.end[component]});
+  sink.count(1);
   return true;
 }
 

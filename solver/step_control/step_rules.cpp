@@ -188,10 +188,14 @@ Verdict StepRules::check_radius() const {
   return {End::kink};
 }
 
+double StepRules::lambda() const {
+  if (exact_) return 0;
+  return undamped_ ? undamped_lambda(options_->precision) : 1 / region_.radius();
+}
+
 runtime::StepRequest StepRules::request() const {
   const SolverOptions& o = *options_;
-  const double damped = undamped_ ? undamped_lambda(o.precision) : 1 / region_.radius();
-  return {.lambda = exact_ ? 0 : damped,
+  return {.lambda = lambda(),
           .min_diagonal = o.min_lm_diagonal,
           .max_diagonal = o.max_lm_diagonal,
           .jacobi_scaling = o.jacobi_scaling,

@@ -109,6 +109,8 @@ class StepRules {
 
   // A trial.
 
+  /// Damping of the next step, StepRequest::lambda.
+  double lambda() const;
   /// Without a rule.
   runtime::StepRequest request() const;
   double least_gain() const;
