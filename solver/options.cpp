@@ -71,10 +71,7 @@ void make_portable(SolverOptions& o) {
   if (o.method == Method::adam || o.method == Method::adamw)
     refuse("the method \"" + std::string(name(o.method)) + "\" uses functions of the machine",
            "lbfgs, newton or sgd");
-  if (o.components == Components::separate)
-    refuse("components are solved separately by functions of the machine", "components together");
   o.backend = Backend::cpu;
-  o.components = Components::together;
   o.factor = FactorPlace::host;
   o.deterministic = true;
 }

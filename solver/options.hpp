@@ -334,8 +334,7 @@ struct SolverOptions {
   bool deterministic = false;  ///< layouts and kernels by rules alone, without measurements
   /// `portable`: the answer has the same bits on every machine (portable-bits.md). Kernels run on
   /// the CPU, and `deterministic` is set. A solve throws Error{Unsupported} for options that cannot
-  /// promise it: backend vulkan, factor device or cholmod, separate components, methods adam and
-  /// adamw.
+  /// promise it: backend vulkan, factor device or cholmod, methods adam and adamw.
   Bits bits = Bits::native;
 
   DomainPolicy domain = DomainPolicy::mathematical;  ///< operands outside of domains

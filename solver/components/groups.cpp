@@ -150,8 +150,8 @@ void ComponentSearch::number() {
 /// Puts components of equal structure together.
 class ComponentGrouping {
  public:
-  explicit ComponentGrouping(const ComponentSearch& search)
-      : s_(search), model_(search.model_), local_(search.blocks_.size()) {
+  ComponentGrouping(const ComponentSearch& search, codegen::Bits bits)
+      : s_(search), model_(search.model_), bits_(bits), local_(search.blocks_.size()) {
     for (const runtime::Term& term : model_.terms) {
       const ir::Batch& batch = *term.batch;
       std::vector<std::uint32_t>& all =
@@ -223,6 +223,17 @@ class ComponentGrouping {
     rows_.resize(row_starts_.back());
     std::vector<std::size_t> next(row_starts_.begin(), row_starts_.end() - 1);
     for_rows([&](std::uint32_t c, Row row) { rows_[next[c]++] = row; });
+    if (bits_ != codegen::Bits::portable) return;
+    const auto begin = rows_.begin();
+    for (std::size_t c = 0; c < s_.counts_.count; ++c)
+      std::sort(begin + static_cast<std::ptrdiff_t>(row_starts_[c]),
+                begin + static_cast<std::ptrdiff_t>(row_starts_[c + 1]),
+                [&](const Row& a, const Row& b) { return number_of(a) < number_of(b); });
+  }
+
+  /// The number of a row among the residuals.
+  std::uint64_t number_of(const Row& row) const {
+    return model_.terms[row.term].batch->residual_row(row.instance);
   }
 
   template <class F>
@@ -421,6 +432,7 @@ class ComponentGrouping {
 
   const ComponentSearch& s_;
   const runtime::Model& model_;
+  const codegen::Bits bits_;
   std::vector<std::vector<std::uint32_t>> slots_;  // by term: index columns, one after the other
   std::vector<std::size_t> block_starts_, row_starts_;  // by component
   std::vector<std::uint32_t> blocks_;                   // with free coordinates, by component
@@ -432,8 +444,8 @@ class ComponentGrouping {
   std::size_t last_ = ~std::size_t{0};
 };
 
-ComponentGroups ComponentSearch::groups() {
-  ComponentGroups out = ComponentGrouping(*this).run();
+ComponentGroups ComponentSearch::groups(codegen::Bits bits) {
+  ComponentGroups out = ComponentGrouping(*this, bits).run();
   if (has_constant_rows_) out.obstacle = "some residuals read no free unknown";
   return out;
 }

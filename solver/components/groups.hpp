@@ -1,6 +1,7 @@
 // Parts of a problem that share no free unknown, in groups of equal structure.
 #pragma once
 
+#include "../../codegen/bits.hpp"
 #include "../../runtime/model/model.hpp"
 
 #include <cstddef>
@@ -105,7 +106,10 @@ class ComponentSearch {
   const ComponentCounts& counts() const { return counts_; }
   /// Groups the components, if none exceeds, and copies their data columns. `model` outlives the
   /// result.
-  ComponentGroups groups();
+  ///
+  ///   bits  portable: the rows of a component have the order in which they were added, whatever
+  ///         other components there are
+  ComponentGroups groups(codegen::Bits bits = codegen::Bits::native);
 
  private:
   void read_blocks();

@@ -155,13 +155,13 @@ ir::Program sums_program(const ComponentKernel& of, std::vector<std::uint32_t>& 
 
 }  // namespace
 
-LaneKernel::LaneKernel(const ComponentKernel& of)
+LaneKernel::LaneKernel(const ComponentKernel& of, codegen::Bits bits)
     : data_(data_of(of)),
       parameters_(parameters_of(of)),
       row_count_(of.term->topology->program.outputs.size()),
       free_(free_of(of)),
-      rows_(rows_program(of)),
       added_(sums_program(of, sums_)),
-      tile_(added_) {}
+      tile_(added_, runtime::cpu::tile_ops<double>(bits)),
+      rows_(rows_program(of), runtime::cpu::tile_ops<double>(bits)) {}
 
 }  // namespace topograd

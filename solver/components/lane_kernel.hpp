@@ -13,7 +13,7 @@ namespace topograd {
 /// columns by lane: data and uniforms, parameters, and the sums to which it adds.
 class LaneKernel {
  public:
-  explicit LaneKernel(const ComponentKernel& of);
+  LaneKernel(const ComponentKernel& of, codegen::Bits bits);
 
   const runtime::cpu::TileKernel<double>& tile() const { return tile_; }
   /// The program of the tile, whose leaves are data alone: data slots, parameters, sums.
@@ -29,16 +29,17 @@ class LaneKernel {
   /// First column of the sums among the leaves.
   std::uint32_t first_sum() const { return data_ + parameters_; }
 
-  /// r, then J over the free parameters row by row, both corrected for the loss. For one component.
-  const ir::Program& rows() const { return rows_; }
+  /// r, then J over the free parameters row by row, both corrected for the loss. Its leaves are
+  /// columns, too, but of one component.
+  const runtime::cpu::TileKernel<double>& rows() const { return rows_; }
   std::size_t row_count() const { return row_count_; }
 
  private:
   std::uint32_t data_ = 0, parameters_ = 0;
   std::size_t row_count_ = 0;
   std::vector<std::uint32_t> free_, sums_;
-  ir::Program rows_, added_;
-  runtime::cpu::TileKernel<double> tile_;
+  ir::Program added_;
+  runtime::cpu::TileKernel<double> tile_, rows_;
 };
 
 }  // namespace topograd

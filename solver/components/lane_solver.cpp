@@ -1,7 +1,6 @@
 // The loop over lanes.
 #include "lane_solver.hpp"
 
-#include "../../ir/evaluate.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
 #include "../../runtime/factor/factor_report.hpp"
 #include "../../runtime/linear/dense.hpp"
@@ -54,13 +53,14 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
       lower_(lower),
       upper_(upper),
       free_number_(group.scalars, ComponentGroup::kFixed) {
-  for (const ComponentKernel& kernel : group.kernels) kernels_.emplace_back(kernel);
+  for (const ComponentKernel& kernel : group.kernels) kernels_.emplace_back(kernel, options.bits);
+  const cpu::TileOps<double>& ops = cpu::tile_ops<double>(options.bits);
   for (std::uint32_t k = 0; k < group.scalars; ++k)
     if (group.column[k] != ComponentGroup::kFixed) free_number_[k] = free_++;
   for (std::size_t b = 0; b < group.blocks.size(); ++b)
     if (const runtime::ManifoldBlocks* const on = group.blocks[b].manifold)
-      manifolds_.push_back(std::make_unique<Manifold>(
-          Manifold{b, cpu::TileKernel<double>(on->plus), cpu::TileKernel<double>(on->basis)}));
+      manifolds_.push_back(std::make_unique<Manifold>(Manifold{
+          b, cpu::TileKernel<double>(on->plus, ops), cpu::TileKernel<double>(on->basis, ops)}));
   most_by_rows_ = static_cast<std::uint32_t>(most_unknowns(group.rows, kLargestReadBack));
   const std::size_t n = group.columns, of_point = group.scalars + n + n * (n + 1) / 2;
   std::size_t columns = 3 * of_point + 3 * n + (group.bounded ? 2 * group.scalars : 0) + kFacts;
@@ -452,13 +452,29 @@ Eigen::MatrixXd LaneSolver::basis(std::span<const double> entries) const {
   return basis;
 }
 
+/// The outputs of a kernel for one component, whose leaves are numbers by slot.
+std::vector<double> LaneSolver::outputs_of(const cpu::TileKernel<double>& kernel,
+                                           std::span<const double> numbers) {
+  cpu::Column<double> leaves(numbers.size() * cpu::kLanes);
+  const auto leaf = [&](std::size_t slot) { return leaves.data() + slot * cpu::kLanes; };
+  for (std::size_t k = 0; k < numbers.size(); ++k) std::fill_n(leaf(k), kLanes, numbers[k]);
+  cpu::Binding<double> binding;
+  for (const cpu::LeafUse& use : kernel.program().columns)
+    binding.columns.push_back({leaf(use.slot), false});
+  for (const cpu::LeafUse& use : kernel.program().gathers)
+    binding.gathers.push_back({leaf(use.slot), lane_index_.data()});
+  worker_.run(kernel, binding, 0, kLanes);
+  std::vector<double> out(kernel.program().outputs);
+  for (std::size_t k = 0; k < out.size(); ++k) out[k] = *worker_.output(k);
+  return out;
+}
+
 /// The basis at a point.
-Eigen::MatrixXd LaneSolver::basis_at(std::span<const double> x) const {
+Eigen::MatrixXd LaneSolver::basis_at(std::span<const double> x) {
   std::vector<double> entries;
   for (const auto& on : program_.manifolds()) {
     const ComponentBlock& block = group_.blocks[on->block];
-    const std::vector<double> of_block = ir::evaluate<double>(
-        block.manifold->basis, {.parameters = x.subspan(block.first, block.width)});
+    const std::vector<double> of_block = outputs_of(on->basis, x.subspan(block.first, block.width));
     entries.insert(entries.end(), of_block.begin(), of_block.end());
   }
   return basis(entries);
@@ -632,7 +648,7 @@ Eigen::VectorXd LaneSolver::scaling(std::size_t at) const {
 
 /// Residuals, and Jacobian over the coordinates, of a lane's component at a point.
 void LaneSolver::rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
-                         Eigen::MatrixXd* jacobian) const {
+                         Eigen::MatrixXd* jacobian) {
   residuals.resize(group_.rows);
   if (jacobian != nullptr) *jacobian = Eigen::MatrixXd::Zero(group_.rows, program_.free_scalars());
   const std::size_t component = lanes_now_[at].component;
@@ -644,7 +660,7 @@ void LaneSolver::rows_at(std::size_t at, std::span<const double> x, Eigen::Vecto
       data.push_back(numbers.places == nullptr ? *numbers.from
                                                : numbers.from[numbers.places->at(component)]);
     for (const std::uint32_t scalar : rows.unknowns) data.push_back(x[scalar]);
-    const std::vector<double> out = ir::evaluate<double>(kernel.rows(), {.data = data});
+    const std::vector<double> out = outputs_of(kernel.rows(), data);
     const std::size_t m = kernel.row_count(), n = kernel.free().size();
     for (std::size_t r = 0; r < m; ++r) {
       residuals[first + static_cast<Eigen::Index>(r)] = out[r];
@@ -881,7 +897,7 @@ void LaneSolver::end_lanes() {
 }
 
 /// (JᵀJ)⁻¹ by J itself, where the squares in JᵀJ cost too many digits; infinite if it is singular.
-void LaneSolver::find_covariance(std::size_t at, double* out) const {
+void LaneSolver::find_covariance(std::size_t at, double* out) {
   const auto n = static_cast<Eigen::Index>(n_);
   Eigen::Map<Eigen::MatrixXd> covariance(out, n, n);
   covariance.setConstant(kInfinity);

@@ -169,7 +169,9 @@ class LaneSolver {
   void take_kept(std::size_t at);
   std::vector<double> point(std::size_t at) const;
   Eigen::MatrixXd basis(std::span<const double> entries) const;
-  Eigen::MatrixXd basis_at(std::span<const double> x) const;
+  std::vector<double> outputs_of(const runtime::cpu::TileKernel<double>& kernel,
+                                 std::span<const double> numbers);
+  Eigen::MatrixXd basis_at(std::span<const double> x);
   void consume(std::size_t at);
   void begin(std::size_t at);
   void judge(std::size_t at);
@@ -187,13 +189,13 @@ class LaneSolver {
   bool refuse_underflow(std::size_t at);
   bool refuse_walk(std::size_t at);
   void rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
-               Eigen::MatrixXd* jacobian) const;
+               Eigen::MatrixXd* jacobian);
   void step(std::size_t at);
   void try_length(std::size_t at, double length);
   void end_if(std::size_t at, const Verdict& verdict);
   void check(std::size_t at);
   void judge_verdict(std::size_t at);
-  void find_covariance(std::size_t at, double* out) const;
+  void find_covariance(std::size_t at, double* out);
 
   const LaneProgram& program_;
   const ComponentGroup& group_;

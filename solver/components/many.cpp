@@ -62,13 +62,12 @@ double code_of(std::size_t array, std::size_t entry) {
 class CopiesSolver::Copies {
  public:
   ///   widths  numbers of each array of data, of one copy
-  Copies(const runtime::Model& model, std::span<const std::size_t> widths)
+  Copies(const runtime::Model& model, std::span<const std::size_t> widths, codegen::Bits bits)
       : model_(model), widths_(widths) {
     ComponentGroup& group = out_.groups.emplace_back();
     group.numbers = {0, 1, {}};
     add_blocks(group);
-    for (const runtime::Term& term : model.terms)
-      for (std::size_t i = 0; i < term.batch->size(); ++i) add_rows(group, term, i);
+    for (const auto& [term, i] : rows_of(model, bits)) add_rows(group, *term, i);
     out_.largest = group.columns;
     while (first_ + 1 < group.scalars && group.column[first_] == ComponentGroup::kFixed) ++first_;
   }
@@ -89,6 +88,18 @@ class CopiesSolver::Copies {
   const ComponentGroups& groups() const { return out_; }
 
  private:
+  using Row = std::pair<const runtime::Term*, std::size_t>;
+
+  /// Portable bits: in the order in which they were added, as ComponentSearch::groups().
+  static std::vector<Row> rows_of(const runtime::Model& model, codegen::Bits bits) {
+    std::vector<Row> rows;
+    for (const runtime::Term& term : model.terms)
+      for (std::size_t i = 0; i < term.batch->size(); ++i) rows.emplace_back(&term, i);
+    const auto number = [](const Row& row) { return row.first->batch->residual_row(row.second); };
+    if (bits == codegen::Bits::portable) std::ranges::sort(rows, {}, number);
+    return rows;
+  }
+
   bool is_constant(std::size_t scalar) const {
     return !model_.constant.empty() && model_.constant[scalar] != 0;
   }
@@ -196,7 +207,7 @@ struct CopiesSolver::Impl {
   const std::vector<std::size_t> widths;
   const ProblemModel model;
   const bool checks_ends;
-  Copies copies{model.model, widths};
+  Copies copies{model.model, widths, options.bits};
   std::optional<ComponentSolver> solver = {};
 };
 

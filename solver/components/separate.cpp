@@ -228,8 +228,10 @@ std::string obstacle_of(const SolverOptions& o) {
 
 ComponentChoice choose_components(const ProblemModel& model, const SolverOptions& options,
                                   bool elsewhere) {
-  if (options.components == Components::together) return together({});
   const bool asked = options.components == Components::separate;
+  // Portable bits do not depend on what else keeps components from being separate.
+  if (!asked && options.bits == codegen::Bits::portable) return together({});
+  if (options.components == Components::together) return together({});
   std::string obstacle = obstacle_of(options);
   if (obstacle.empty() && elsewhere) obstacle = "solves by several processes";
   if (obstacle.empty()) obstacle = obstacle_of_problem(model, options);

@@ -370,7 +370,7 @@ struct Solver::Impl {
     summary.components.separate = choice.separate;
     summary.components.why = choice.why;
     if (!choice.separate) return false;
-    const ComponentGroups groups = choice.search->groups();
+    const ComponentGroups groups = choice.search->groups(options.bits);
     if (!groups.obstacle.empty()) {
       if (asked.components == Components::separate)
         throw Error(ErrorCode::Unsupported,

@@ -45,7 +45,6 @@ TEST(CheckCommand, PortableBitsRefuseWhatCannotHaveThem) {
     const char* text;
   } rows[] = {{"--backend vulkan", "sums on a device have another order; use backend cpu"},
               {"--factor device", "has other bits; use factor host"},
-              {"--components separate", "use components together"},
               {"--method adam", "uses functions of the machine; use lbfgs"}};
   for (const auto& row : rows) {
     const CommandResult result =

@@ -287,6 +287,27 @@ TEST(Components, EachEndsLikeItsOwnSolve) {
       << summary.message;
 }
 
+// Whatever is beside it, and in whatever order its kinds of residuals were first seen.
+TEST(Components, PortableBitsAreThoseOfItsOwnSolve) {
+  constexpr std::size_t kCount = 600;
+  SolverOptions options = on_cpu(Components::separate);
+  options.bits = codegen::Bits::portable;
+  Parts parts;
+  for (std::size_t k = kCount; k-- > 0;) parts.add(kind_of(k), 70'000 + k);
+  const Summary summary = solve(parts.problem, options);
+  const ComponentsSummary& all = summary.components;
+  ASSERT_EQ(all.count, kCount);
+  for (std::size_t c = 0; c < kCount; ++c) {
+    const std::size_t kind = kind_of(kCount - 1 - c);
+    const Alone alone = solve_alone(kind, parts.seeds[c], options);
+    SCOPED_TRACE("component " + std::to_string(c) + " of kind " + std::to_string(kind));
+    EXPECT_EQ(name(all.termination[c]), name(alone.termination));
+    EXPECT_EQ(all.successful_steps[c], alone.successful);
+    EXPECT_EQ(all.unsuccessful_steps[c], alone.unsuccessful);
+    EXPECT_EQ(numbers_of(*parts.memory[c]), alone.x);
+  }
+}
+
 TEST(Components, PosesOfOneArrayEndLikeTheirOwnSolves) {
   constexpr std::size_t kPoses = 150;
   std::vector<double> rotations, shifts(3 * kPoses, 0.0), alone_rotations, alone_shifts = shifts;
@@ -541,6 +562,42 @@ TEST(SolveMany, FitsLinesWithTheirCovariances) {
     EXPECT_NEAR(c[1], -st / determinant, 1e-9);
     EXPECT_NEAR(c[3], n / determinant, 1e-9);
   }
+}
+
+TEST(SolveMany, PortableBitsAreThoseOfComponents) {
+  constexpr std::size_t kCount = 70, kPoints = 9;
+  Random random(4);
+  std::vector<double> y, together, starts(2 * kCount, 0.5);
+  for (std::size_t k = 0; k < kCount * kPoints; ++k) y.push_back(uniform(random, -1, 1));
+  together = starts;
+  SolverOptions options = on_cpu(Components::automatic);
+  options.bits = codegen::Bits::portable;
+  solve_many(
+      kCount,
+      [&](const One& one) {
+        std::vector<Value> rows;
+        for (std::size_t i = 0; i < kPoints; ++i)
+          rows.push_back(one.x(0) * sin(one.x(1) * (0.3 * static_cast<double>(i))) -
+                         one.data(0, i));
+        rows.push_back(0.1 * one.x(1));
+        return rows;
+      },
+      starts, {.data = {y}}, options);
+  Problem problem;
+  const Parameters x = problem.add_parameters(together, 2);
+  problem.add_residual(0.1 * x(0, 1));  // this kind of residual comes first
+  for (std::size_t k = 0; k < kCount; ++k) {
+    for (std::size_t i = 0; i < kPoints; ++i)
+      problem.add_residual(x(k, 0) * sin(x(k, 1) * (0.3 * static_cast<double>(i))) -
+                           y[k * kPoints + i]);
+    if (k > 0) problem.add_residual(0.1 * x(k, 1));
+  }
+  options.components = Components::separate;
+  solve(problem, options);
+  EXPECT_EQ(std::vector(starts.begin() + 2, starts.end()),
+            std::vector(together.begin() + 2, together.end()));
+  options.components = Components::automatic;
+  EXPECT_FALSE(solve(problem, options).components.separate);
 }
 
 TEST(SolveMany, BoundsLossesAndNumbersOfAllProblems) {
