@@ -30,6 +30,15 @@ class Many(unittest.TestCase):
             np.testing.assert_allclose(popt[k], p, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(pcov[k], c, rtol=1e-3, atol=1e-9)
 
+    def test_portable_bits_do_not_depend_on_other_curves(self):
+        t, y, _ = curves(40)
+        options = {"fallback": False, "bits": "portable"}
+        popt, pcov = topograd.curve_fit_many(decay, t, y, [2.0, 1.0, 0.0], options=options)
+        for k in range(40):
+            p, c = topograd.curve_fit_many(decay, t, y[k:k + 1], [2.0, 1.0, 0.0], options=options)
+            np.testing.assert_array_equal(popt[k], p[0])
+            np.testing.assert_array_equal(pcov[k], c[0])
+
     def test_each_curve_has_its_own_points_and_weights(self):
         _, y, _ = curves(40)
         rng = np.random.default_rng(1)

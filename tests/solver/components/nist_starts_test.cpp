@@ -66,7 +66,8 @@ TEST(NistStarts, AsManyAreSolvedAsBySingleCalls) {
       together +=
           problems::matching_digits(std::span(x).subspan(k * n, n), set.certified) >= 4 ? 1 : 0;
     }
-    RecordProperty(set.name, std::to_string(together) + " of " + std::to_string(count));
+    RecordProperty(set.name, std::to_string(together) + " in one call, " + std::to_string(single) +
+                                 " alone, " + std::to_string(count - same_end) + " other ends");
     EXPECT_GE(together, single);
     EXPECT_GT(single, count / 10);
     EXPECT_GE(same_end, count - count / 50) << "other ends";
