@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t kPose = 6;
 constexpr double kLeastGain = 1e-6;  // of a point's mean cost: what moving a point must gain
+constexpr double kRough = 0.01;      // of focal lengths: errors (RMS) of a start that is far
 constexpr double kFlat = 1e-9;       // of an extent: what is smaller is on a line, or at one place
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -229,6 +230,7 @@ ColmapProblem::ColmapProblem(ColmapModel model, const ColmapOptions& options)
   if (model_.observations.empty()) refuse("expected observations of 3D points, got none");
   read_refined();
   align();
+  rough_ = is_rough();
   add_parameters();
   add_observations();
   add_priors(false);
@@ -237,6 +239,21 @@ ColmapProblem::ColmapProblem(ColmapModel model, const ColmapOptions& options)
   fix_distances();
   fix_cameras();
   fix_gauge();
+}
+
+bool ColmapProblem::is_rough() const {
+  const auto maps_angles = [](const ColmapModel::Camera& camera) {
+    return std::ranges::find(kOfAngles, camera.model) != kOfAngles.end();
+  };
+  if (std::ranges::none_of(model_.cameras, maps_angles)) return false;
+  const std::vector<double> distances = model_.distances();
+  double sum = 0;
+  for (std::size_t k = 0; k < distances.size(); ++k) {
+    const std::size_t camera = model_.images[model_.observations[k].image].camera;
+    const double relative = distances[k] / model_.cameras[camera].parameters[0];
+    sum += relative * relative;
+  }
+  return !(sum < kRough * kRough * static_cast<double>(distances.size()));
 }
 
 void ColmapProblem::read_refined() {
@@ -522,10 +539,7 @@ void ColmapProblem::fix_three_points() {
 
 SolverOptions ColmapProblem::solver_options() const {
   SolverOptions options{.max_iterations = 100};
-  const auto is_used = [&](CameraModel model) {
-    return !camera_values_[static_cast<std::size_t>(model)].empty();
-  };
-  if (std::ranges::any_of(kOfAngles, is_used)) options.initial_trust_region_radius = 100;
+  if (rough_) options.initial_trust_region_radius = 100;
   const bool more = refined_.focal || refined_.principal || refined_.distortion || refined_.poses;
   if (refined_.points && more) options.linear_solver_ordering = {{points_, 0}, {poses_, 1}};
   return options;

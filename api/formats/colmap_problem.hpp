@@ -123,7 +123,8 @@ class ColmapProblem {
   std::size_t retriangulate();
   /// Returns at most 100 damped steps. Points are eliminated: a program that adds residuals between
   /// two points clears linear_solver_ordering. With cameras that map angles, fisheye ones and FOV,
-  /// the first radius is 100: longer first steps ended at worse minima, where points lay past 90°.
+  /// the first radius is 100 if errors were larger than 0.01 of the focal lengths (RMS): longer
+  /// first steps ended at worse minima, where points lay past 90°.
   SolverOptions solver_options() const;
 
  private:
@@ -150,6 +151,7 @@ class ColmapProblem {
   bool fix_scale(std::size_t first);
   ColmapModel without_observations() const;
   bool is_free(std::size_t point) const;
+  bool is_rough() const;
   void fix_three_points();
 
   ColmapModel model_;
@@ -157,6 +159,7 @@ class ColmapProblem {
   Refined refined_;
   ColmapGauge gauge_ = ColmapGauge::none;
   bool aligned_ = false;
+  bool rough_ = false;  ///< cameras map angles, and the model was far from what they saw
   std::vector<double> pose_values_, sensor_values_, first_poses_, first_sensors_;
   std::array<std::vector<double>, kCountOf<CameraModel>> camera_values_;
   std::vector<std::uint32_t> camera_blocks_;

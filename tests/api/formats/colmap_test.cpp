@@ -594,6 +594,36 @@ TEST(ColmapProblem, KeepsWhatIsNotRefined) {
   }
 }
 
+// A fisheye model near what it saw has first steps of the default length. What the cameras see here
+// is computed by their own model.
+TEST(ColmapProblem, ShortensFirstStepsOfFisheyeCamerasThatAreFarFromWhatTheySaw) {
+  struct Row {
+    CameraModel model;
+    double shift;  ///< pixels between what was seen and the image
+    double radius;
+  };
+  const double usual = SolverOptions().initial_trust_region_radius;
+  const Row rows[] = {{CameraModel::OPENCV_FISHEYE, 2, usual},
+                      {CameraModel::OPENCV_FISHEYE, 20, 100},
+                      {CameraModel::FOV, 20, 100},
+                      {CameraModel::OPENCV, 20, usual}};
+  for (const Row& row : rows) {
+    ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+    for (ColmapModel::Camera& camera : model.cameras) {
+      camera.model = row.model;
+      camera.parameters.assign(sizes(row.model).all(), 0.01);
+      for (std::size_t k = 0; k < sizes(row.model).focal; ++k) camera.parameters[k] = 500;
+    }
+    for (ColmapModel::Observation& o : model.observations) {
+      o.seen = model.project(o);
+      o.seen[0] += row.shift;
+    }
+    const ColmapProblem colmap(model);
+    EXPECT_EQ(colmap.solver_options().initial_trust_region_radius, row.radius)
+        << name(row.model) << " " << row.shift;
+  }
+}
+
 /// The scene without noise, with its first point far behind all cameras, where the cost falls on
 /// for ever.
 BundleScene with_a_lost_point() {
