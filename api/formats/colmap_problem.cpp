@@ -3,6 +3,8 @@
 
 #include "../../frontend/mat.hpp"
 #include "../../ir/error.hpp"
+#include "../../ir/machine/stopwatch.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../runtime/linear/dense.hpp"
 #include "../../solver/solve.hpp"
 #include "packed_text.hpp"
@@ -14,6 +16,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -26,8 +30,9 @@ namespace {
 
 constexpr std::size_t kPose = 6;
 constexpr double kLeastGain = 1e-6;  // of a point's mean cost: what moving a point must gain
-constexpr double kRough = 0.01;      // of focal lengths: errors (RMS) of a start that is far
-constexpr double kFlat = 1e-9;       // of an extent: what is smaller is on a line, or at one place
+constexpr std::size_t kPointsPerRange = 64;
+constexpr double kRough = 0.01;  // of focal lengths: errors (RMS) of a start that is far
+constexpr double kFlat = 1e-9;   // of an extent: what is smaller is on a line, or at one place
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::InvalidArgument, "colmap: " + what);
@@ -586,47 +591,58 @@ bool ColmapProblem::is_free(std::size_t point) const {
          std::ranges::count(fixed.subspan(points_.offset() + 3 * point, 3), 0) == 3;
 }
 
-std::size_t ColmapProblem::retriangulate() {
+std::size_t ColmapProblem::retriangulate(int threads) {
   if (!refined_.points || options_.retriangulation == Retriangulation::off) return 0;
   const bool behind = options_.retriangulation == Retriangulation::anywhere;
   // Observations in the order of their points: first[k] to first[k + 1] are those of point k.
-  std::vector<std::size_t> first(model_.point_count() + 1), order(model_.observations.size());
+  const std::size_t points = model_.point_count();
+  std::vector<std::size_t> first(points + 1), order(model_.observations.size());
   for (const ColmapModel::Observation& o : model_.observations) ++first[o.point + 1];
   std::partial_sum(first.begin(), first.end(), first.begin());
   std::vector<std::size_t> next = first;
   for (std::size_t k = 0; k < order.size(); ++k) order[next[model_.observations[k].point]++] = k;
   const ColmapModel now = without_observations();
-  std::vector<Sight> images, sights;
+  std::vector<Sight> images;
   for (std::size_t k = 0; k < now.images.size(); ++k) {
     const Pose pose = now.pose(k);
     const ColmapModel::Camera& camera = now.cameras[now.images[k].camera];
     images.push_back({camera.model, camera.parameters, quaternion(pose).toRotationMatrix(),
                       vector3(pose.inverse().position)});
   }
-  const auto look_at = [&](std::size_t point) {
-    sights.clear();
-    for (std::size_t i = first[point]; i < first[point + 1]; ++i) {
-      const ColmapModel::Observation& o = model_.observations[order[i]];
-      sights.push_back(images[o.image]);
-      sights.back().seen = o.seen;
-    }
+  runtime::cpu::Pool pool(threads);
+  /// Calls f(point, sights) for all points that `wanted` names.
+  const auto for_points = [&](const auto& wanted, const auto& f) {
+    pool.for_ranges(points, kPointsPerRange, [&](std::size_t begin, std::size_t end) {
+      std::vector<Sight> sights;
+      for (std::size_t k = begin; k < end; ++k) {
+        if (!wanted(k)) continue;
+        sights.clear();
+        for (std::size_t i = first[k]; i < first[k + 1]; ++i) {
+          const ColmapModel::Observation& o = model_.observations[order[i]];
+          sights.push_back(images[o.image]);
+          sights.back().seen = o.seen;
+        }
+        f(k, sights);
+      }
+    });
   };
-  double cost = 0;
-  for (std::size_t k = 0; k < model_.point_count(); ++k) {
-    look_at(k);
-    cost += cost_of(sights, vector3(std::span(model_.points).subspan(3 * k, 3)), options_.loss);
-  }
-  const double least_gain = kLeastGain * cost / static_cast<double>(model_.point_count());
-  std::size_t moved = 0;
-  for (std::size_t k = 0; k < model_.point_count(); ++k) {
-    if (!is_free(k)) continue;
-    look_at(k);
-    Eigen::Map<Eigen::Vector3d> point(&model_.points[3 * k]);
-    const auto at = lower_minimum(sights, point, options_.loss, behind, least_gain);
-    if (!at) continue;
-    point = *at;
-    ++moved;
-  }
+  std::vector<double> costs(points);
+  for_points([](std::size_t) { return true; },
+             [&](std::size_t k, const std::vector<Sight>& sights) {
+               const Eigen::Map<const Eigen::Vector3d> point(&model_.points[3 * k]);
+               costs[k] = cost_of(sights, point, options_.loss);
+             });
+  const double cost = std::accumulate(costs.begin(), costs.end(), 0.0);
+  const double least_gain = kLeastGain * cost / static_cast<double>(points);
+  std::atomic<std::size_t> moved = 0;
+  for_points([&](std::size_t k) { return is_free(k); },
+             [&](std::size_t k, const std::vector<Sight>& sights) {
+               Eigen::Map<Eigen::Vector3d> point(&model_.points[3 * k]);
+               const auto at = lower_minimum(sights, point, options_.loss, behind, least_gain);
+               if (!at) return;
+               point = *at;
+               ++moved;
+             });
   return moved;
 }
 
@@ -666,9 +682,11 @@ Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
       rest.max_iterations -= out.summary.num_iterations();
     rest.time_limit_seconds -= out.summary.times.total_seconds;
     if (rest.max_iterations < 1 || !(rest.time_limit_seconds > 0)) break;
+    const auto begin = std::chrono::steady_clock::now();
     problem.problem().read_x(before);
     const double cost = out.summary.final_cost;
-    const std::size_t moved = problem.retriangulate();
+    const std::size_t moved = problem.retriangulate(options.threads);
+    out.summary.times.total_seconds += seconds_since(begin);
     if (moved == 0) break;
     Summary more = solve(problem.problem(), rest);
     if (!(cost - more.final_cost > least_gain)) {

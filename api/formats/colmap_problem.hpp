@@ -119,8 +119,8 @@ class ColmapProblem {
   /// Moves each point that has a lower minimum of its own, with the cameras as they are, there
   /// (lower_minimum() of retriangulation.hpp), as the options allow, and returns their number.
   /// Points that are fixed, or of which a coordinate is, stay. Residuals of the program's own are
-  /// not looked at.
-  std::size_t retriangulate();
+  /// not looked at. The result does not depend on the number of threads, 0 = all.
+  std::size_t retriangulate(int threads = 0);
   /// Returns at most 100 damped steps. Points are eliminated: a program that adds residuals between
   /// two points clears linear_solver_ordering. With cameras that map angles, fisheye ones and FOV,
   /// the first radius is 100 if errors were larger than 0.01 of the focal lengths (RMS): longer
