@@ -69,11 +69,12 @@ class _Arguments:
         self.lower, self.upper = _bounds(bounds, self.n)
         if np.any(self.lower >= self.upper):
             raise ValueError("Each lower bound must be strictly less than each upper bound.")
-        outside = (self.starts < self.lower) | (self.starts > self.upper) if self.bounded else np.False_
-        if np.any(outside):
-            k, i = np.argwhere(outside)[0]
-            raise ValueError(f"X0[{k}, {i}] is {self.starts[k, i]:.9g}, outside of its bounds "
-                             f"[{self.lower[i]:.9g}, {self.upper[i]:.9g}]")
+        if self.bounded:
+            outside = (self.starts < self.lower) | (self.starts > self.upper)
+            if np.any(outside):
+                k, i = np.argwhere(outside)[0]
+                raise ValueError(f"X0[{k}, {i}] is {self.starts[k, i]:.9g}, outside of its bounds "
+                                 f"[{self.lower[i]:.9g}, {self.upper[i]:.9g}]")
         if loss not in _LOSSES and not callable(loss):
             raise ValueError(f"`loss` must be one of {_LOSSES} or a callable.")
         if not f_scale > 0:
