@@ -6,7 +6,7 @@
 
 namespace topograd {
 
-/// What passes know of a group of components.
+/// The part of a group of components that passes read.
 struct LaneShape {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
@@ -53,7 +53,7 @@ struct LaneNumbers {
   double* delta = nullptr;
   double* length = nullptr;  ///< of the step at the probe
 
-  // What report() writes of the probe, as PointReport and StepReport have it.
+  // Facts of the probe, which report() writes as PointReport and StepReport have them.
   double *cost = nullptr, *gradient_max = nullptr, *gradient_norm = nullptr, *x_norm = nullptr;
   double *scaled_gradient_max = nullptr, *scaled_gradient_norm = nullptr, *scaled_x_norm = nullptr;
   double *scaled_step_norm = nullptr, *step_norm = nullptr;

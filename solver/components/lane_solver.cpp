@@ -391,7 +391,7 @@ void LaneSolver::find_bases() {
   }
 }
 
-/// Of JᵀJ at the point.
+/// Returns an entry of JᵀJ at the point.
 double& LaneSolver::entry(std::uint32_t i, std::uint32_t j, std::size_t at) const {
   return number(numbers_.here_matrix, packed(n_, std::min(i, j), std::max(i, j)), at);
 }
@@ -515,7 +515,7 @@ void LaneSolver::read_sums_on_manifolds(std::size_t at) {
   numbers_.squares_on_manifolds[at] = squares;
 }
 
-/// Of the probe.
+/// Returns the facts of the probe.
 runtime::PointReport LaneSolver::report_of(std::size_t at) const {
   const LaneNumbers& c = numbers_;
   return {.cost = c.cost[at],
@@ -607,7 +607,7 @@ bool LaneSolver::take_rows(std::size_t at, bool solved) {
   return true;
 }
 
-/// What the model says of a step; what its trial says follows.
+/// Sets the part of a report that the model gives; the trial of the step gives the rest.
 void LaneSolver::set_model(Lane& lane, double decrease, double slope, double hidden) {
   lane.report.model_decrease = decrease;
   lane.report.slope = slope;

@@ -1,4 +1,4 @@
-// What a program asks of a problem, of a gradient problem and of names of options.
+// A program asks a problem, a gradient problem and the names of options for all that they tell.
 #include <cctype>
 #include <cstdio>
 #include <sstream>
