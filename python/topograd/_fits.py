@@ -512,7 +512,6 @@ class _Whole:
         return self._values.dense_jacobian(self._x)[0]
 
     def solve(self, callback: Any, **options: Any) -> Summary:
-        options.pop("update_state_every_iteration", None)
         core = _core.minimize_row(self._model, self._x, self._low, self._high, options, callback)
         return Summary(core, self._model)
 
