@@ -178,10 +178,17 @@ bool Target::record(const TaskShape& task, const Outcome& outcome, double now) {
   return true;
 }
 
+void Target::reserve(double us) {
+  if (!(us > 0)) return;
+  queued_us_ += us;
+  ++reservations_;
+}
+
 void Target::release(double us) {
-  queued_us_ = std::max(0.0, queued_us_ - us);
-  // Rounding error of additions and subtractions.
-  if (queued_us_ < 1e-6) queued_us_ = 0;
+  if (!(us > 0) || reservations_ == 0) return;
+  // The sum that is left has rounding errors of all that were added: only the number tells 0.
+  --reservations_;
+  queued_us_ = reservations_ == 0 ? 0 : std::max(0.0, queued_us_ - us);
 }
 
 TargetState Target::state(double now) const {

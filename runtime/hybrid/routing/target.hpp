@@ -4,6 +4,7 @@
 #include "decision.hpp"
 #include "options.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -116,8 +117,8 @@ class Target {
   /// Records the end of a task. Returns false if the target will never run its kernel.
   [[nodiscard]] bool record(const TaskShape& task, const Outcome& outcome, double now);
 
-  /// Adds predicted work to the queue, and removes it.
-  void reserve(double us) { queued_us_ += us; }
+  /// Adds predicted work to the queue, and removes it. The queue is 0 when all was removed.
+  void reserve(double us);
   void release(double us);
   double queued_us() const { return queued_us_; }
 
@@ -135,6 +136,7 @@ class Target {
   mutable std::optional<std::uint64_t> free_bytes_;
   mutable double free_known_at_ = -1;
   double queued_us_ = 0;
+  std::size_t reservations_ = 0;  // number of those in queued_us_
 };
 
 }  // namespace topograd::runtime::hybrid

@@ -283,6 +283,20 @@ TEST(Scheduler, ShortWorkThatIsSlowSaysNothingOfLongWork) {
   EXPECT_NEAR(f.scheduler.predict(task(1000, 1), kCpu).terms.kernel, 30, 3);
 }
 
+TEST(Scheduler, AQueueWithoutTasksIsEmptyWhateverWasInIt) {
+  const HybridOptions options;
+  Target target({.name = "device"}, options);
+  for (const double us : {0.1, 1e13, 0.3, 1e-9}) target.reserve(us);
+  for (const double us : {1e13, 0.1, 0.3}) {
+    EXPECT_GT(target.queued_us(), 0);
+    target.release(us);
+  }
+  target.release(1e-9);
+  EXPECT_EQ(target.queued_us(), 0);
+  target.reserve(1e-9);
+  EXPECT_EQ(target.queued_us(), 1e-9);
+}
+
 TEST(Scheduler, PlacedTasksAreLoadUntilTheyAreAnswered) {
   Fixture f;
   f.measure(task(1000), 100, 50, 8);
