@@ -31,8 +31,8 @@ using Theta = std::variant<Data, Uniform>;
 
 struct SensitivityOptions {
   SensitivityForm form = SensitivityForm::full;
-  /// A point is no solution if a Newton step would lower the cost by more than this share of it and
-  /// is longer than 10⁻⁶ of x; > 0.
+  /// A point is no solution if a Newton step would lower the cost by more than this share of it;
+  /// > 0. What a short step leaves of a perfect fit does not count.
   double convergence_tolerance = 1e-4;
   SolverOptions solver = {};  ///< backend of evaluations, threads
 };

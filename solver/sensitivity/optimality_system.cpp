@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -26,8 +27,12 @@ constexpr double kDependent = 1e-11;
 /// ‖residual‖ / ‖right side‖ at which conjugate gradients end, and above which there is no
 /// solution.
 constexpr double kTolerance = 1e-14, kNoSolution = 1e-6;
-/// Steps shorter than this share of x are no reason to call a point unconverged.
+/// Steps longer than this share of x leave a point that is no solution.
 constexpr double kShortStep = 1e-6;
+/// Share of the cost from which on a step takes all of it: the rows of a perfect fit.
+constexpr double kAllOfCost = 0.999;
+/// Relative error of terms that is rounding.
+constexpr double kRounding = 1e3 * std::numeric_limits<double>::epsilon();
 
 std::string text(double number) { return platform::formatted("%.3g", number); }
 
@@ -43,6 +48,24 @@ void require_branches(runtime::Engine& engine, const runtime::Model& model) {
   throw SensitivityError(SensitivityError::Reason::unconverged,
                          "sensitivity: x is on another side of a branch than its residuals were "
                          "traced for; expected the parameters as a solve left them");
+}
+
+/// The Newton step at a point, and what it is compared with.
+struct NewtonStep {
+  double length, size;    ///< ‖step‖ and ‖x‖
+  double decrease, cost;  ///< predicted decrease of the cost; the cost itself
+  double rounding;        ///< cost of rows of the size of the rounding of their terms
+  bool residuals_alone;   ///< the cost is that of residuals, without constraints that hold
+};
+
+/// True if a point with this step is a solution. Where x is large for another reason than what the
+/// residuals say, such as an origin that lies far away, all steps are short: they count unless the
+/// cost is only what the last step of a solve or rounding left of a perfect fit.
+bool is_solution(const NewtonStep& step, double tolerance) {
+  if (step.decrease <= tolerance * std::abs(step.cost)) return true;
+  if (!(step.length <= kShortStep * (step.size + kShortStep))) return false;
+  return !step.residuals_alone || step.decrease >= kAllOfCost * step.cost ||
+         step.decrease <= step.rounding;
 }
 
 std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
@@ -66,6 +89,7 @@ struct OptimalitySystem::Assembly {
   Vector gradient, rows;            // by scalar; by row of the model
   std::vector<double> violations;   // c of active constraints
   double cost = 0;
+  double terms = 0;  // cost of rows as large as their terms: of J and x by their absolute values
 };
 
 OptimalitySystem::OptimalitySystem(const ProblemModel& model, const NumberSources& sources,
@@ -85,7 +109,12 @@ OptimalitySystem::OptimalitySystem(const ProblemModel& model, const NumberSource
   find_active_constraints(at, sources);
   make_basis(at);
   take_constraints(at);
-  solver_.emplace(hessian(at), options.solver.threads);
+  const SparseMatrix second = hessian(at);
+  const Vector sizes =
+      basis_.cwiseAbs().transpose() *
+      Eigen::Map<const Vector>(x.data(), static_cast<Eigen::Index>(x.size())).cwiseAbs();
+  at.terms = second.diagonal().cwiseAbs().dot(sizes.cwiseAbs2()) / 2;
+  solver_.emplace(second, options.solver.threads);
   if (const auto& failure = solver_->failure()) {
     std::string where;
     if (failure->column < scalar_of_.size())
@@ -323,18 +352,24 @@ void OptimalitySystem::require_solution(const Assembly& at, double tolerance) co
                                    static_cast<Eigen::Index>(at.violations.size()));
   // Violations at the level of rounding need not fit dependent constraints.
   const Solution step = solve(g, c, false);
-  const double length = step.u.norm();
-  const double size =
-      Eigen::Map<const Vector>(at.x.data(), static_cast<Eigen::Index>(at.x.size())).norm();
-  double decrease = std::abs(g.dot(step.u)) / 2;
+  const bool energies = std::ranges::any_of(at.model.topologies, [&](std::size_t topology) {
+    return at.model.problem->kind(topology) == BlockKind::energy;
+  });
+  NewtonStep newton{
+      .length = step.u.norm(),
+      .size = Eigen::Map<const Vector>(at.x.data(), static_cast<Eigen::Index>(at.x.size())).norm(),
+      .decrease = std::abs(g.dot(step.u)) / 2,
+      .cost = at.cost,
+      .rounding = kRounding * kRounding * at.terms,
+      .residuals_alone = !energies && active_rows_.empty()};
   for (std::size_t k = 0; k < at.violations.size(); ++k)
-    decrease += std::abs(at.violations[k] * weight_ * at.rows[active_rows_[k]]);
-  if (length <= kShortStep * (size + kShortStep) || decrease <= tolerance * std::abs(at.cost))
-    return;
+    newton.decrease += std::abs(at.violations[k] * weight_ * at.rows[active_rows_[k]]);
+  if (is_solution(newton, tolerance)) return;
   throw SensitivityError(SensitivityError::Reason::unconverged,
                          "sensitivity: the parameters are no solution: a Newton step of length " +
-                             text(length) + " would change the cost of " + text(at.cost) + " by " +
-                             text(decrease) + "; solve first, to smaller tolerances");
+                             text(newton.length) + " would change the cost of " + text(at.cost) +
+                             " by " + text(newton.decrease) +
+                             "; solve first, to smaller tolerances");
 }
 
 }  // namespace topograd

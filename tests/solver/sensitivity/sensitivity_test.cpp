@@ -484,6 +484,32 @@ SensitivityError::Reason reason_of(Problem& problem) {
   return {};
 }
 
+/// A fit with its unknown counted from an origin, solved and then moved; `least` is its minimum.
+void fit_from(double origin, double other_row, double moved, double least) {
+  std::vector<double> x = {origin + 1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  const Data numbers = problem.add_data(std::vector<double>{2, other_row}, 1);
+  problem.add_residual(square(p[0] - origin) - numbers[0]);
+  problem.add_residual(p[0] - origin - numbers[1]);
+  solve(problem);
+  EXPECT_NEAR(x[0] - origin, least, 1e-4);
+  EXPECT_NO_THROW(Sensitivity{problem}) << "at the solution";
+  x[0] += moved;
+  EXPECT_EQ(reason_of(problem), SensitivityError::Reason::unconverged);
+}
+
+TEST(Sensitivity, WhatIsNoSolutionDoesNotDependOnTheOrigin) {
+  // The minimum of ½ (x² − 2)² + ½ (x − b)² is a root of 2x³ − 3x − b; for b = √2 it is √2.
+  const double root = 1.2937955483139811;
+  for (const double origin : {0.0, 1e3, 1e6, 1e9}) {
+    SCOPED_TRACE(origin);
+    for (const double moved : {0.1, 0.01}) fit_from(origin, 0.45, moved, root);
+    // All of the cost is what the solve left, until x is moved by more than a share of its own.
+    fit_from(origin, std::sqrt(2.0), 0.1, std::sqrt(2.0));
+  }
+}
+
 TEST(Sensitivity, RefusesWhatHasNoDerivative) {
   Scalar one;
   one.x[0] += 0.1;
