@@ -99,6 +99,10 @@ struct LaneSolver::Lane {
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
   bool ended = false;
+  LostColumns lost_columns;
+  std::vector<double> left;  // point of the end before a turn
+  bool settled = false;      // there is no other turn
+  int stuck_at = -1;         // steps before the last look at columns that may be lost
 };
 
 LaneSolver::LaneSolver(const LaneProgram& program, std::size_t lanes, bool covariances)
@@ -281,7 +285,9 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   lane.phase = Phase::start;
   lane.result = {};
   lane.report = {};
-  lane.ended = false;
+  lane.ended = lane.settled = false;
+  lane.lost_columns = {};
+  lane.stuck_at = -1;
   lane.walked = walks_ != nullptr && walks_->began(component);
   load_start(at);
   if (lane.walked) {
@@ -334,6 +340,7 @@ void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double
     arrive();
     solve();
     passes_.move(shape_, numbers_, 0, active_);
+    for (std::size_t at = 0; at < active_; ++at) reconsider(at);
     end_lanes();
   }
 }
@@ -759,6 +766,8 @@ void LaneSolver::judge_verdict(std::size_t at) {
 void LaneSolver::consume(std::size_t at) {
   Lane& lane = lanes_now_[at];
   if (lane.phase == Phase::start) return begin(at);
+  if (lane.phase == Phase::turn) return turn(at);
+  if (lane.phase == Phase::back) return go_back(at);
   const double cost = numbers_.cost[at];
   const runtime::StepReport tried{.step_norm = numbers_.step_norm[at], .trial_cost = cost};
   if (lane.phase == Phase::longer) {
@@ -860,6 +869,100 @@ void LaneSolver::accept(std::size_t at, const StepFacts& facts) {
     lane.result.end = End::nonfinite;
   }
   if (out_of_range(lane.rules.point())) lane.result.end = End::out_of_range;
+}
+
+/// The column of coordinate k may have vanished since the start.
+bool LaneSolver::may_be_lost(std::size_t at, std::uint32_t k) const {
+  const std::uint32_t s = coordinates_[k].scalar;
+  if (s == LaneShape::kNone) return false;
+  const Lane& lane = lanes_now_[at];
+  const double moved = number(numbers_.here_x, s, at) - start_[group_.x[s].at(lane.component)];
+  return LostColumns::may_be_lost(entry(k, k, at), moved, lane.here_cost);
+}
+
+/// A lane that has ended, or is stuck, goes on from another point where columns have vanished.
+void LaneSolver::reconsider(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  ComponentResult& result = lane.result;
+  const bool stuck = !lane.ended && lane.phase == Phase::trial && lane.rules.is_stuck() &&
+                     lane.stuck_at != result.successful + result.unsuccessful;
+  if (!options_.scale_free || lane.settled || !(lane.ended || stuck)) return;
+  const bool converged = lane.ended && termination(result.end) == Termination::CONVERGENCE;
+  if (!converged && !stuck && !lane.lost_columns.is_open()) return;
+  bool lost = false;
+  for (std::uint32_t k = 0; (converged || stuck) && k < n_; ++k) lost |= may_be_lost(at, k);
+  if (stuck) {
+    lane.stuck_at = result.successful + result.unsuccessful;
+    if (!lost) return;
+  }
+  const auto go_to = [&](Phase phase) {
+    numbers_.length[at] = 0;
+    lane.phase = phase;
+    lane.ended = false;
+  };
+  if (lane.lost_columns.is_open()) {
+    const End end = stuck ? End::lost_columns : result.end;
+    const bool better =
+        lane.lost_columns.settle(lane.here_cost, {end}, lost, options_.function_tolerance);
+    if (!better || !stuck) result.end = lane.lost_columns.verdict().end;
+    if (!better) {
+      for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = lane.left[s];
+      return go_to(Phase::back);
+    }
+  }
+  if (!lost || !lane.lost_columns.may_turn() ||
+      result.successful + result.unsuccessful >= options_.max_iterations)
+    return;
+  lane.left = point(at);
+  for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = lane.left[s];
+  for (std::uint32_t k = 0; k < n_; ++k) {
+    if (!may_be_lost(at, k)) continue;
+    const std::uint32_t s = coordinates_[k].scalar;
+    number(numbers_.x, s, at) = start_[group_.x[s].at(lane.component)];
+  }
+  go_to(Phase::turn);
+}
+
+/// Goes on from the probe, where unknowns are back where they began, if they had columns there.
+void LaneSolver::turn(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  const runtime::PointReport report = report_of(at);
+  bool had = false;
+  for (std::uint32_t k = 0; k < n_; ++k)
+    had |= may_be_lost(at, k) &&
+           LostColumns::is_lost(entry(k, k, at), number(numbers_.matrix, packed(n_, k, k), at));
+  if (!had || !std::isfinite(report.cost) || !std::isfinite(report.gradient_max_norm) ||
+      out_of_range(report)) {
+    lane.phase = Phase::trial;
+    lane.ended = lane.result.end != End::none;
+    lane.settled = lane.ended;
+    return step(at);
+  }
+  const bool was_stuck = lane.result.end == End::none;
+  lane.lost_columns.turn(lane.here_cost, {was_stuck ? End::lost_columns : lane.result.end});
+  lane.result.end = End::none;
+  lane.result.by_rows = false;
+  lane.result.final_cost = lane.here_cost = report.cost;
+  lane.phase = Phase::trial;
+  lane.report = {};
+  numbers_.arrives[at] = 1;
+  numbers_.scaled[at] = 0;
+  for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.scale, k, at) = 0;
+  lane.rules = StepRules(options_, program_.terms());
+  lane.rules.set_point(report, lane.initial_cost);
+  lane.rules.open_point();
+  lane.rules.start(lane.here_cost);
+  check(at);
+  step(at);
+}
+
+/// The probe is the end before the turn, which counts.
+void LaneSolver::go_back(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  numbers_.arrives[at] = 1;
+  lane.result.final_cost = lane.here_cost = numbers_.cost[at];
+  lane.rules.set_point(report_of(at), lane.initial_cost);
+  lane.settled = lane.ended = true;
 }
 
 /// Gives results, and takes the next components.

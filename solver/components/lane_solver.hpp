@@ -3,6 +3,7 @@
 
 #include "../linear/projected_step.hpp"
 #include "../options.hpp"
+#include "../step_control/lost_columns.hpp"
 #include "../step_control/step_rules.hpp"
 #include "../summary.hpp"
 #include "groups.hpp"
@@ -138,7 +139,7 @@ class LaneSolver {
 
  private:
   struct Lane;
-  enum class Phase : std::uint8_t { start, trial, longer, search, confirm };
+  enum class Phase : std::uint8_t { start, trial, longer, search, confirm, turn, back };
   /// A system that a lane asks for.
   enum class Solve : std::uint8_t { none, damped, undamped };
 
@@ -196,6 +197,10 @@ class LaneSolver {
   void check(std::size_t at);
   void judge_verdict(std::size_t at);
   void find_covariance(std::size_t at, double* out);
+  bool may_be_lost(std::size_t at, std::uint32_t k) const;
+  void reconsider(std::size_t at);
+  void turn(std::size_t at);
+  void go_back(std::size_t at);
 
   const LaneProgram& program_;
   const ComponentGroup& group_;

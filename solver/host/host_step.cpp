@@ -231,6 +231,17 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   return report;
 }
 
+std::vector<double> HostStep::column_squares(runtime::Engine&) {
+  const Vector norms = jacobian_->column_norms();
+  std::vector<double> squares(model_.scalars, kNaN);
+  for (std::uint32_t s = 0; s < squares.size(); ++s) {
+    const std::uint32_t k = engine_.space().column(s);
+    if (k != TangentSpace::kNone && engine_.space().block_of(s) == nullptr)
+      squares[s] = norms[k] * norms[k];
+  }
+  return squares;
+}
+
 std::uint64_t HostStep::most_undamped(const runtime::Engine&) const {
   const double rows = static_cast<double>(std::max<std::uint64_t>(1, model_.rows));
   const auto most = static_cast<std::uint64_t>(std::sqrt(kMostWork / rows));

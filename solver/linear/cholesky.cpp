@@ -290,6 +290,13 @@ std::uint64_t CholeskyStep::most_undamped(const runtime::Engine&) const {
   return most_by_rows(impl_->model);
 }
 
+std::vector<double> CholeskyStep::column_squares(runtime::Engine&) {
+  std::vector<double> squares(impl_->model.scalars, std::numeric_limits<double>::quiet_NaN());
+  const std::span<const std::uint32_t> free = impl_->system->free_scalars();
+  for (std::size_t k = 0; k < free.size(); ++k) squares[free[k]] = impl_->system->diagonal(k);
+  return squares;
+}
+
 void CholeskyStep::begin_solve() {
   impl_->scale.clear();
   impl_->by_rows = false;

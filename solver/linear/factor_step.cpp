@@ -41,6 +41,10 @@ bool FactorStep::by_host(const runtime::Engine& engine) const {
   return !possible_ || engine.backend() == runtime::Backend::cpu;
 }
 
+std::vector<double> FactorStep::column_squares(runtime::Engine& engine) {
+  return by_host(engine) ? host().column_squares(engine) : std::vector<double>();
+}
+
 void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   const bool on_device = engine.backend() != runtime::Backend::cpu;
   if (on_device && revision_ != model_.revision) {  // branches may have changed which blocks meet

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace topograd {
 
@@ -26,6 +27,7 @@ class FactorStep final : public StepSolver {
   std::string note() const override;
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
+  std::vector<double> column_squares(runtime::Engine& engine) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;

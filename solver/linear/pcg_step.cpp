@@ -3,12 +3,23 @@
 
 #include "cholesky.hpp"
 
+#include <algorithm>
+
 namespace topograd {
 
 std::uint64_t PcgStep::most_undamped(const runtime::Engine& engine) const {
   const bool known = engine.backend() == runtime::Backend::cpu && model_.manifolds == nullptr &&
                      model_.lower.empty();
   return known ? CholeskyStep::most_by_rows(model_) : 0;
+}
+
+std::vector<double> PcgStep::column_squares(runtime::Engine& engine) {
+  const std::uint64_t unknowns =
+      model_.scalars -
+      static_cast<std::uint64_t>(std::count(model_.constant.begin(), model_.constant.end(), 1));
+  if (unknowns > most_undamped(engine)) return {};
+  CholeskyStep exact(model_, LinearSolver::cholesky, work_);
+  return LinearizedPoint(exact, engine, point_).column_squares();
 }
 
 runtime::StepReport PcgStep::try_step(runtime::Engine& engine,

@@ -5,6 +5,8 @@
 #include "../../runtime/model/model.hpp"
 #include "step_solver.hpp"
 
+#include <vector>
+
 namespace topograd {
 
 /// Conjugate gradients on the engine, for a model without bounds. Steps without damping, by which
@@ -24,6 +26,8 @@ class PcgStep final : public StepSolver {
   void linearized(runtime::Engine&, runtime::PointReport& point) override { point_ = point; }
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
+  /// Where steps without damping are known.
+  std::vector<double> column_squares(runtime::Engine& engine) override;
   /// 0 on a device, where the kernels of the Jacobian would be compiled for it.
   std::uint64_t most_undamped(const runtime::Engine& engine) const override;
 

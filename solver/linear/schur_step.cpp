@@ -53,6 +53,11 @@ CholeskyStep& SchurStep::host() {
   return *host_;
 }
 
+std::vector<double> SchurStep::column_squares(runtime::Engine& engine) {
+  return engine.backend() == runtime::Backend::cpu ? host().column_squares(engine)
+                                                   : std::vector<double>();
+}
+
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (engine.backend() == runtime::Backend::cpu) return host().linearized(engine, point);
   if (revision_ == model_.revision) return;

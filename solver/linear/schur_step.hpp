@@ -30,6 +30,7 @@ class SchurStep final : public StepSolver {
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
+  std::vector<double> column_squares(runtime::Engine& engine) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;

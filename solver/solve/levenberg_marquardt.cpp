@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace topograd {
@@ -50,23 +51,32 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       control_(options, summary),
       inspector_(options, model, summary),
       bends_(has_bends(model)),
-      rules_(options,
-             {.penalties = model.constraints == ConstraintTerms::penalties,
-              .bends = bends_,
-              .few = model.shares == nullptr && model.constraints != ConstraintTerms::penalties}),
+      rules_(make_rules()),
       gain_(options.max_consecutive_nonmonotonic_steps) {}
 
-void Minimizer::run(Engines& engines, StepSolver& solver) {
+StepRules Minimizer::make_rules() const {
+  const bool penalties = model_.constraints == ConstraintTerms::penalties;
+  return {options_,
+          {.penalties = penalties, .bends = bends_, .few = model_.shares == nullptr && !penalties}};
+}
+
+void Minimizer::set_forcing(Engines& engines, StepSolver& solver) {
   const ForcingSequence asked = options_.forcing_sequence;
   rules_.forcing() = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
                              options_.linear_tolerance);
   rules_.limit_few(summary_.unknowns <= solver.most_undamped(engines.here()));
+}
+
+void Minimizer::run(Engines& engines, StepSolver& solver) {
+  set_forcing(engines, solver);
   start(engines, solver);
   check_bounds();
   save(engines.here(), solver);
   while (!control_.finished()) {
     step(engines, solver);
     check_bounds();
+    while ((control_.finished() || rules_.is_stuck()) && reconsider(engines, solver))
+      check_bounds();
     save(engines.here(), solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
@@ -99,6 +109,11 @@ void Minimizer::start(Engines& engines, StepSolver& solver) {
   summary_.final_cost = point().cost;
   if (started_) return;  // a second engine takes over
   started_ = true;
+  if (options_.scale_free && !options_.use_nonmonotonic_steps && model_.shares == nullptr &&
+      model_.constraints != ConstraintTerms::penalties) {
+    first_.resize(model_.model.scalars);
+    engines.here().point(first_);
+  }
   rules_.start(point().cost);
   gain_.start(point().cost);
   if (!summary_.iterations.empty()) return;  // another minimisation went before
@@ -114,6 +129,13 @@ void Minimizer::transfer(ir::StateRecord& record, runtime::Engine& engine, StepS
     record.refuse("best point", "has another length");
   record.text("first nonfinite trial", first_nonfinite_);
   rules_.transfer(record);
+  lost_columns_.transfer(record);
+  const auto point = [&](std::string_view name, std::vector<double>& x) {
+    record.list(name, x);
+    if (!x.empty() && x.size() != model_.model.scalars) record.refuse(name, "has another length");
+  };
+  point("first point", first_);
+  point("point before the turn", left_);
   runtime::damped_steps(engine).transfer(record);
   solver.transfer(record);
 }
@@ -322,11 +344,84 @@ Verdict Minimizer::confirmed(const Verdict& verdict) {
   return zero ? verdict : Verdict{End::iterations};
 }
 
+std::vector<std::uint32_t> Minimizer::find_lost(std::span<const double> x,
+                                                std::span<const double> squares) const {
+  std::vector<std::uint32_t> lost;
+  for (std::uint32_t k = 0; k < squares.size(); ++k)
+    if (LostColumns::may_be_lost(squares[k], x[k] - first_[k], point().cost)) lost.push_back(k);
+  return lost;
+}
+
+bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
+  if (first_.empty() || !here_) return false;
+  const bool ended = control_.finished();
+  const bool converged = ended && termination(verdict_.end) == Termination::CONVERGENCE;
+  if (ended && !converged && !lost_columns_.is_open()) return false;
+  std::vector<double> x(model_.model.scalars), squares;
+  engines.here().point(x);
+  if (converged || !ended) squares = here_->column_squares();
+  const std::vector<std::uint32_t> lost = find_lost(x, squares);
+  if (!ended && lost.empty()) return false;
+  const Verdict here = ended ? verdict_ : Verdict{End::lost_columns};
+  if (lost_columns_.is_open()) {
+    const bool better =
+        lost_columns_.settle(point().cost, here, !lost.empty(), options_.function_tolerance);
+    if (!better) move_to(engines, solver, left_);
+    if (ended || !better) end(lost_columns_.verdict());
+    if (!better) return false;
+  }
+  left_ = std::move(x);
+  return !lost.empty() && turn(engines, solver, here, lost, squares);
+}
+
+void Minimizer::move_to(Engines& engines, StepSolver& solver, std::span<const double> x) {
+  engines.here().set_point(x);
+  linearize(engines, solver);
+  summary_.final_cost = point().cost;
+}
+
+/// Goes on with these unknowns where they began, if they had columns there.
+///
+///   squares  column_squares() here
+bool Minimizer::turn(Engines& engines, StepSolver& solver, const Verdict& verdict,
+                     std::span<const std::uint32_t> lost, std::span<const double> squares) {
+  if (!lost_columns_.may_turn() || summary_.num_iterations() >= options_.max_iterations)
+    return false;
+  const double cost = point().cost;
+  std::vector<double> back = left_;
+  for (const std::uint32_t k : lost) back[k] = first_[k];
+  move_to(engines, solver, back);
+  const std::vector<double> before = here_ ? here_->column_squares() : std::vector<double>();
+  const bool had =
+      !before.empty() && !out_of_range(point()) && std::ranges::any_of(lost, [&](std::uint32_t k) {
+        return LostColumns::is_lost(squares[k], before[k]);
+      });
+  if (!had) {
+    move_to(engines, solver, left_);
+    return false;
+  }
+  lost_columns_.turn(cost, verdict);
+  solver.begin_solve();
+  runtime::damped_steps(engines.here()).begin_solve();
+  rules_ = make_rules();
+  set_forcing(engines, solver);
+  linearize(engines, solver);
+  prepare_steps(engines.here());
+  rules_.start(point().cost);
+  gain_.start(point().cost);
+  verdict_ = {};
+  control_.go_on();
+  return true;
+}
+
 void Minimizer::end(const Verdict& verdict) {
-  if (verdict) finish(termination(verdict.end), text(verdict, options_));
+  if (!verdict) return;
+  finish(termination(verdict.end), text(verdict, options_));
+  verdict_ = verdict;
 }
 
 void Minimizer::finish(Termination termination, std::string message) {
+  verdict_ = {};
   control_.finish(termination, std::move(message));
 }
 

@@ -8,11 +8,14 @@
 #include "../options.hpp"
 #include "../session/engines.hpp"
 #include "../step_control/gain.hpp"
+#include "../step_control/lost_columns.hpp"
 #include "../step_control/solve_control.hpp"
 #include "../step_control/step_rules.hpp"
 #include "../summary.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +84,18 @@ class Minimizer {
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
   void check_bounds();
+  StepRules make_rules() const;
+  void set_forcing(Engines& engines, StepSolver& solver);
+  /// Unknowns whose columns may have vanished since the start.
+  ///
+  ///   squares  column_squares()
+  std::vector<std::uint32_t> find_lost(std::span<const double> x,
+                                       std::span<const double> squares) const;
+  /// After an end, or where steps are refused: true if the minimisation goes on from another point.
+  bool reconsider(Engines& engines, StepSolver& solver);
+  bool turn(Engines& engines, StepSolver& solver, const Verdict& verdict,
+            std::span<const std::uint32_t> lost, std::span<const double> squares);
+  void move_to(Engines& engines, StepSolver& solver, std::span<const double> x);
   /// The verdict, unless a step without damping shows that more is to be had.
   Verdict confirmed(const Verdict& verdict);
   void end(const Verdict& verdict);
@@ -101,6 +116,9 @@ class Minimizer {
   std::string first_nonfinite_;          // what was not finite at the first trial that was not
   std::optional<LinearizedPoint> here_;  // the point, where its numbers are finite
   bool started_ = false;
+  Verdict verdict_;  // by which a rule ended it
+  LostColumns lost_columns_;
+  std::vector<double> first_, left_;  // the points of the start and of the end before a turn
 };
 
 }  // namespace topograd

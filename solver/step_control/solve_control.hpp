@@ -26,6 +26,8 @@ class SolveControl {
 
   bool finished() const { return finished_; }
   void finish(Termination termination, std::string message);
+  /// The end does not stand: the solve goes on.
+  void go_on() { finished_ = false; }
   /// Continues a history that a checkpoint had; `finished`: its end stands.
   void resume(bool finished);
   /// Ends with CONVERGENCE and the message "what: value <= bound".

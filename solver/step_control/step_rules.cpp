@@ -50,6 +50,7 @@ Termination termination(End end) {
     case End::out_of_range:
     case End::nonfinite: return Termination::FAILURE;
     case End::kink:
+    case End::lost_columns:
     case End::time:
     case End::iterations: return Termination::NO_CONVERGENCE;
     case End::interrupted: return Termination::USER_SUCCESS;
@@ -86,6 +87,10 @@ std::string text(const Verdict& verdict, const SolverOptions& options) {
     case End::kink:
       return "minimum trust region radius reached: no step lowers the cost, but the gradient is "
              "not zero (a kink, or derivatives that do not match the residuals)";
+    case End::lost_columns:
+      return "unknowns have moved to where they do not change the residuals, and the solve found "
+             "no "
+             "better point from where they did: begin elsewhere, or set bounds";
     case End::time:
       return "time limit reached: " + std::to_string(options.time_limit_seconds) + " s";
     case End::iterations:
@@ -319,6 +324,8 @@ bool StepRules::accepts(const StepFacts& facts, const StepReport& report) {
 
 void StepRules::take(const StepFacts& facts, const StepReport& report, bool shortened) {
   invalid_in_a_row_ = 0;
+  const bool gains = facts.change > cost_noise(point_, norms_.here, options_->precision);
+  idle_in_a_row_ = gains ? 0 : std::min(idle_in_a_row_ + 1, kStuck + 1);
   if (shortened) {
     region_.rejected();
   } else if (!undamped_ && !hidden_.last()) {
@@ -381,6 +388,7 @@ Verdict StepRules::end_of_retries(const StepFacts& facts, const LastStep& last, 
 
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
+  idle_in_a_row_ = std::min(idle_in_a_row_ + 1, kStuck + 1);
   if (std::exchange(exact_, false)) {
     waits_ = most_waits_ = std::min(2 * most_waits_ + 1, kMostWaits);
     return {};
@@ -477,6 +485,7 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.value("nothing to gain", first_trial_.nothing_to_gain);
   record.value("refused radius", refused_radius_);
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
+  record.in_range("idle steps in a row", idle_in_a_row_, 0, kStuck + 1);
   record.value("last change of the cost", last_change_);
 }
 

@@ -29,6 +29,7 @@ enum class End : std::uint8_t {
   rounding_of_cost,   ///< the same, where rounding hides what is left to gain
   rounding,           ///< neither cost nor gradient fall any more
   kink,               ///< min_trust_region_radius at a point whose gradient is not zero
+  lost_columns,       ///< unknowns no longer change the residuals (lost_columns.hpp)
   time,               ///< time_limit_seconds
   iterations,         ///< max_iterations
   no_usable_step,     ///< max_consecutive_invalid_steps
@@ -157,6 +158,9 @@ class StepRules {
   bool undamped() const { return undamped_; }
   bool no_step_refused() const { return first_trial_.open; }
   bool no_invalid_step() const { return invalid_in_a_row_ == 0; }
+  /// So many steps in turn were refused, or gained no more than rounding, that something other than
+  /// their length may be wrong. True after the last of them alone.
+  bool is_stuck() const { return idle_in_a_row_ == kStuck; }
   double radius() const { return region_.radius(); }
   Forcing& forcing() { return forcing_; }
   const Forcing& forcing() const { return forcing_; }
@@ -164,6 +168,8 @@ class StepRules {
   void transfer(ir::StateRecord& record);        ///< the rest
 
  private:
+  static constexpr int kStuck = 3;
+
   bool still_falls() const;
   bool hides(const runtime::StepReport& report, double bound) const;
   double hiding_noise() const;
@@ -195,7 +201,7 @@ class StepRules {
   FirstTrial first_trial_;
   /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
   double refused_radius_ = std::numeric_limits<double>::infinity();
-  int invalid_in_a_row_ = 0;
+  int invalid_in_a_row_ = 0, idle_in_a_row_ = 0;
   double initial_cost_ = 0;
   ResidualNorms norms_;
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place

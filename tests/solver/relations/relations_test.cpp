@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -360,6 +361,82 @@ TEST(Relations, BoundsAreInequalities) {
       EXPECT_NEAR(static_cast<double>(test::cost_at(p->problem, other.plain())), best, 1e-5 * best)
           << where;
     }
+  }
+}
+
+/// a exp(−b t) + c with numbers that are exact at a known point, in other units of b and of the
+/// residuals: the least cost is 0.
+struct Decays {
+  explicit Decays(double start, double unit = 1, double size = 1, int count = 1) {
+    for (int k = 0; k < count; ++k) {
+      std::vector<double>& at = x.emplace_back(3, start);
+      at[1] *= unit;
+      const Parameters u = problem.add_parameters(at);
+      for (int i = 0; i < 12; ++i) {
+        const double t = 3.0 * i / 11;
+        const double y = (2 + 0.1 * k) * std::exp(-(0.4 + 0.05 * k) * t) + 0.5 - 0.07 * k;
+        problem.add_residual(size * (u[0] * exp(u[1] / unit * -t) + u[2] - y));
+      }
+    }
+  }
+  std::deque<std::vector<double>> x;
+  Problem problem;
+};
+
+// From tiny starts the first step carries b to 1e5, where its column is 0 and so is the gradient.
+TEST(Verdict, AColumnThatVanishedIsNoMinimum) {
+  std::vector<Way> all = ways();
+  std::erase_if(all, [](const Way& way) {
+    const Method method = way.options.method;
+    const bool squares = method == Method::levenberg_marquardt || method == Method::dogleg;
+    return !squares || !way.options.scale_free || way.options.use_nonmonotonic_steps ||
+           way.options.precision == Precision::f32;
+  });
+  ASSERT_GE(all.size(), 9u);
+  for (const Way& way : all) {
+    for (const double start : {1e-3, 1e-4, 1e-5, 1e-6, 1e-9, 1e-12}) {
+      const struct {
+        double unit, size;
+      } rows[] = {{1, 1}, {1e9, 1}, {1e-9, 1}, {1, 1e-8}, {1, 1e8}};
+      for (const auto& row : rows) {
+        Decays p(start, row.unit, row.size);
+        const Summary summary = solve(p.problem, way.options);
+        const std::string where = way.name + ", start " + std::to_string(start) + ", unit " +
+                                  std::to_string(row.unit) + ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_LT(summary.final_cost, 1e-9 * summary.initial_cost) << where;
+        EXPECT_NEAR(p.x[0][1] / row.unit, 0.4, 1e-3) << where;
+      }
+    }
+  }
+}
+
+// Components take the same decisions, side by side.
+TEST(Verdict, AColumnThatVanishedInAComponentIsNoMinimum) {
+  for (const double start : {1e-3, 1e-5, 1e-6, 1e-12}) {
+    SolverOptions options = usual();
+    options.components = Components::separate;
+    Decays all(start, 1, 1, 20);
+    const Summary summary = solve(all.problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << start << ": " << summary.message;
+    for (int k = 0; k < 20; ++k)
+      EXPECT_NEAR(all.x[static_cast<std::size_t>(k)][1], 0.4 + 0.05 * k, 1e-3) << start;
+  }
+}
+
+// Nothing is to be had beyond a hinge: where it is flat, its minimum is one.
+TEST(Verdict, AFlatMinimumIsOne) {
+  for (const Components components : {Components::together, Components::separate}) {
+    std::vector<double> x = {1};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    problem.add_residual(max(u[0], Value(0.0)) + 1.0);
+    SolverOptions options = usual();
+    options.components = components;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_EQ(summary.final_cost, 0.5);
+    EXPECT_LE(x[0], 0);
   }
 }
 

@@ -1,0 +1,61 @@
+// Ends at which columns of the Jacobian have vanished.
+#include "lost_columns.hpp"
+
+#include "../../ir/machine/state_record.hpp"
+
+namespace topograd {
+namespace {
+
+// Largest share of a norm that counts as vanished.
+constexpr double kVanished = 1e-12;
+
+bool was_stopped(End end) {
+  return end == End::none || end == End::time || end == End::iterations || end == End::interrupted;
+}
+
+}  // namespace
+
+bool LostColumns::may_be_lost(double square, double moved, double cost) {
+  // Factors in turn: squares of distances overflow.
+  return moved != 0 && kVanished * kVanished * 2 * cost >= square * moved * moved;
+}
+
+bool LostColumns::is_lost(double square, double square_at_start) {
+  return square < kVanished * kVanished * square_at_start;
+}
+
+void LostColumns::turn(double cost, const Verdict& verdict) {
+  ++turns_;
+  open_ = true;
+  cost_ = cost;
+  verdict_ = verdict;
+}
+
+bool LostColumns::settle(double cost, const Verdict& verdict, bool lost, double share) {
+  open_ = false;
+  const bool converged = termination(verdict.end) == Termination::CONVERGENCE;
+  const bool is_same = converged && cost <= (1 + share) * cost_;
+  const bool failed = verdict.end != End::none && termination(verdict.end) == Termination::FAILURE;
+  const bool agrees = is_same && !lost && verdict_.end == End::lost_columns;
+  if (!failed && (cost < cost_ || agrees)) {
+    verdict_ = converged && lost && !may_turn() ? Verdict{End::lost_columns} : verdict;
+    return true;
+  }
+  if (was_stopped(verdict.end)) {
+    verdict_ = verdict;
+  } else if (!converged || (lost && !is_same)) {
+    verdict_ = {End::lost_columns};
+  }
+  return false;
+}
+
+void LostColumns::transfer(ir::StateRecord& record) {
+  record.in_range("turns from lost columns", turns_, 0, kMostTurns);
+  record.value("has turned", open_);
+  record.value("cost before the turn", cost_);
+  record.value("end before the turn", verdict_.end, End::interrupted);
+  record.value("its number", verdict_.value);
+  record.value("its bound", verdict_.bound);
+}
+
+}  // namespace topograd
