@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../model/decreasing_loss.hpp"
 #include "../model/nonfinite.hpp"
+#include "../model/row_noise.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
@@ -222,6 +223,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   } else {
     ++summary_.num_unsuccessful_steps;
     summary_.num_nonfinite_steps += facts.nonfinite ? 1 : 0;
+    find_row_noise(engine);
     end(confirmed(rules_.refuse(facts, report, share)));
   }
   iteration.cost = point().cost;
@@ -272,6 +274,8 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   rules_.take(facts, report, taken.shortened);
   linearize(engines, solver);
+  if (std::abs(facts.change) <= options_.function_tolerance * before.cost)
+    find_row_noise(engines.here());
   end(confirmed(rules_.after_take(facts, report, before, taken.damped_share)));
   prepare_steps(engines.here());
   if (!rules_.finite()) {
@@ -279,6 +283,11 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
     refuse_derivatives(describe_nonfinite(engines.here(), model_));
   }
   if (out_of_range(point())) end({End::out_of_range});
+}
+
+void Minimizer::find_row_noise(runtime::Engine& engine) {
+  if (rules_.needs_row_noise())
+    rules_.set_row_noise(row_noise(engine, model_, rounding_unit(options_.precision)));
 }
 
 /// Residuals whose squares underflow have no cost and no gradient.

@@ -53,10 +53,13 @@ double largest_cosine(const runtime::PointReport& point, const ResidualNorms& no
   return point.scaled_gradient_max / std::max(norms.here, kLeastShareOfStart * norms.start);
 }
 
+double sum_noise(double cost, Precision precision) {
+  return kSumUnits * rounding_unit(precision) * std::abs(cost);
+}
+
 double cost_noise(const runtime::PointReport& point, double norm, Precision precision) {
-  const double unit = rounding_unit(precision);
-  const double of_terms = unit * point.scaled_x_norm;
-  return kSumUnits * unit * std::abs(point.cost) + of_terms * (norm + of_terms / 2);
+  const double of_terms = rounding_unit(precision) * point.scaled_x_norm;
+  return sum_noise(point.cost, precision) + of_terms * (norm + of_terms / 2);
 }
 
 double damped_share(const runtime::StepReport& step) {

@@ -39,6 +39,9 @@ double optimality(const runtime::PointReport& point, const ResidualNorms& norms,
 /// compared with.
 double largest_cosine(const runtime::PointReport& point, const ResidualNorms& norms);
 
+/// Changes of the cost that rounding of its sum may hide.
+double sum_noise(double cost, Precision precision);
+
 /// Changes of the cost that rounding may hide: of its sum, and of residuals whose terms are as
 /// large as J x.
 ///

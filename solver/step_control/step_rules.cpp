@@ -27,6 +27,11 @@ constexpr double kLimit = 0.25;
 // Gain below which a step that promised more than the tolerance does not end a solve.
 constexpr double kTooLong = 0.05;
 
+// Rounding of less than this share of the cost ends a solve after so many steps from a point that
+// it hides, not after the first one.
+constexpr double kLargeNoise = 1e-3;
+constexpr int kMostHidden = 4;
+
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
 
@@ -130,6 +135,20 @@ StepRules::StepRules(const SolverOptions& options, Terms terms)
   if (!options.scale_free || options.precision != Precision::f64) terms_.few = false;
 }
 
+/// What a claim is compared with. Where a large bound only lets a solve go on, cost_noise() serves.
+double StepRules::rounding_noise() const {
+  return std::min(cost_noise(point_, norms_.here, options_->precision), row_noise_);
+}
+
+bool StepRules::needs_row_noise() const {
+  return options_->scale_free && std::isinf(row_noise_) &&
+         rounding_noise() > options_->function_tolerance * point_.cost;
+}
+
+void StepRules::set_row_noise(double noise) {
+  row_noise_ = sum_noise(point_.cost, options_->precision) + noise;
+}
+
 void StepRules::start(double cost) {
   const SolverOptions& o = *options_;
   const bool dogleg = o.method == Method::dogleg;
@@ -141,6 +160,7 @@ void StepRules::start(double cost) {
 
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {
   point_ = point;
+  row_noise_ = std::numeric_limits<double>::infinity();
   norms_.here = residual_norm(point.cost);
   if (initial_cost != initial_cost_) norms_.start = residual_norm(initial_cost);
   initial_cost_ = initial_cost;
@@ -152,6 +172,7 @@ void StepRules::set_point(const runtime::PointReport& point, double initial_cost
 void StepRules::open_point() {
   forcing_.moved(point_.gradient_norm);
   first_trial_.open = true;
+  first_trial_.hidden = 0;
 }
 
 void StepRules::set_cost(double cost) {
@@ -185,7 +206,7 @@ bool StepRules::still_falls() const {
 Verdict StepRules::check_radius() const {
   const double least = options_->min_trust_region_radius;
   if (!(region_.radius() <= least)) return {};
-  const double noise = cost_noise(point_, norms_.here, options_->precision);
+  const double noise = rounding_noise();
   // What ends a minimisation within augmented_lagrangian is judged there.
   if (!options_->scale_free || terms_.penalties)
     return {End::least_radius, region_.radius(), least};
@@ -227,8 +248,8 @@ bool StepRules::may_be_contradicted(const Verdict& verdict) const {
 }
 
 double StepRules::least_contradiction() const {
-  return std::max({options_->function_tolerance * point_.cost,
-                   cost_noise(point_, norms_.here, options_->precision), kZero * initial_cost_});
+  return std::max(
+      {options_->function_tolerance * point_.cost, rounding_noise(), kZero * initial_cost_});
 }
 
 StepRules::Undamped StepRules::judge_undamped(const StepReport& undamped) {
@@ -366,7 +387,7 @@ bool StepRules::hides(const StepReport& report, double bound) const {
 double StepRules::hiding_noise() const {
   const bool looks = options_->scale_free && !ends_by_gradient(*options_) &&
                      options_->function_tolerance > std::numeric_limits<double>::epsilon();
-  return looks ? cost_noise(point_, norms_.here, options_->precision) : 0;
+  return looks ? rounding_noise() : 0;
 }
 
 /// Goes on with less damping where that may gain more than the last steps have; false where it may
@@ -405,8 +426,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   const LastStep last{.decrease = report.model_decrease,
                       .change = facts.change,
                       .damped_share = share,
-                      .noise = noise};
-  const bool hidden = std::abs(last.change) <= noise && last.decrease <= noise;
+                      .noise = noise > 0 ? cost_noise(point_, norms_.here, o.precision) : 0};
+  const bool hidden = std::abs(last.change) <= last.noise && last.decrease <= last.noise;
   const bool vanished = hides(report, resolution);
   if (vanished) first_trial_.nothing_to_gain = false;
   if (facts.valid && !hidden) refused_radius_ = std::min(refused_radius_, region_.radius());
@@ -416,7 +437,13 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   const bool moves_nothing = first_trial_.open || o.scale_free
                                  ? std::abs(facts.change) <= resolution
                                  : facts.valid && report.step_norm <= step_bound;
-  if (first_trial_.nothing_to_gain && moves_nothing && !widens && may_claim(o.function_tolerance))
+  // One row may round by so much that the cost says nothing about other unknowns in this step
+  // alone.
+  const bool by_rounding = first_trial_.expected > o.function_tolerance * point_.cost &&
+                           noise < kLargeNoise * point_.cost;
+  const bool repeats = !by_rounding || ++first_trial_.hidden >= kMostHidden;
+  if (first_trial_.nothing_to_gain && moves_nothing && repeats && !widens &&
+      may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
   if (facts.valid) {
     invalid_in_a_row_ = 0;
@@ -439,7 +466,7 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
 bool StepRules::may_claim(double share) const {
   if (!options_->scale_free || !(largest_cosine(point_, norms_) > most_optimality(share)))
     return true;
-  const double noise = cost_noise(point_, norms_.here, options_->precision);
+  const double noise = rounding_noise();
   return point_.scaled_gradient_max * point_.scaled_gradient_max <= noise;
 }
 
@@ -483,6 +510,7 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.value("first trial", first_trial_.open);
   record.value("expected decrease", first_trial_.expected);
   record.value("nothing to gain", first_trial_.nothing_to_gain);
+  record.in_range("steps that rounding hides", first_trial_.hidden, 0, 1 << 30);
   record.value("refused radius", refused_radius_);
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   record.in_range("idle steps in a row", idle_in_a_row_, 0, kStuck + 1);

@@ -104,6 +104,11 @@ class StepRules {
     return may_claim(std::max(options_->function_tolerance, options_->parameter_tolerance));
   }
   bool finite() const;
+  /// Rounding may hide more than the tolerance at the point, by a bound that mixes all rows: the
+  /// one by rows, which costs a Jacobian, is asked for before a verdict.
+  bool needs_row_noise() const;
+  ///   noise  row_noise() at the point
+  void set_row_noise(double noise);
   /// The end at the point: limits, then the radius.
   Verdict check_limits(double seconds, int iterations) const;
   Verdict check_radius() const;
@@ -172,6 +177,7 @@ class StepRules {
 
   bool still_falls() const;
   bool hides(const runtime::StepReport& report, double bound) const;
+  double rounding_noise() const;
   double hiding_noise() const;
   bool widen(const LastStep& step);
   Verdict end_of_retries(const StepFacts& facts, const LastStep& last, double resolution);
@@ -197,6 +203,7 @@ class StepRules {
     bool open = true;              // no step was refused at this point yet
     double expected = 0;           // decrease, by the first step that was refused at this point
     bool nothing_to_gain = false;  // it promised less than the function tolerance
+    int hidden = 0;                // refused steps at this point of which only rounding is seen
   };
   FirstTrial first_trial_;
   /// Smallest radius of a refused step since a step lowered the cost by more than the tolerance.
@@ -204,6 +211,8 @@ class StepRules {
   int invalid_in_a_row_ = 0, idle_in_a_row_ = 0;
   double initial_cost_ = 0;
   ResidualNorms norms_;
+  /// Bound by rows at the point; infinite until it is known.
+  double row_noise_ = std::numeric_limits<double>::infinity();
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
 };

@@ -62,6 +62,30 @@ TEST(DependentColumns, LeadToTheMinimum) {
   }
 }
 
+// One row cancels as that of a point in the centre of a camera: its terms are 1e13 times its
+// unknown, and it is 0. Rounding in it hides little, since the row itself is small, however large
+// the others are. The first full step of `far` is twice too long, and promises 1.3e-5 of the cost.
+// The least cost is that of the constant rows.
+TEST(DependentColumns, RoundingOfOneRowHidesNoGainOfOthers) {
+  using enum LinearSolver;
+  for (const LinearSolver linear : {automatic, cholesky, pcg, schur}) {
+    std::vector<double> near = {1}, far = {2}, rest(10, 0.5);
+    Problem problem;
+    const Value u = problem.add_parameters(near, 1)[0], v = problem.add_parameters(far, 1)[0];
+    const Parameters others = problem.add_parameters(rest, 1);
+    problem.add_residual(1e13 * (u - 1.0));
+    problem.add_residual(0.4 * atan(v));
+    for (std::size_t k = 0; k < rest.size(); ++k) {
+      problem.add_residual(others[k] - 1.0 - std::sqrt(1000.0));
+      problem.add_residual(others[k] - 1.0 + std::sqrt(1000.0));
+    }
+    const Summary summary = topograd::solve(
+        problem, {.backend = Backend::cpu, .linear_solver = linear, .max_iterations = 100});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << name(linear) << summary.message;
+    EXPECT_NEAR(summary.final_cost, 1e4, 1e-6 * 1e4) << name(linear) << ": " << summary.message;
+  }
+}
+
 /// Random rows whose unknowns meet only as sums, but for weak ones: after the first step the rest
 /// of its error, in the sums, is as large as what the damping still hides.
 TEST(DependentColumns, AreNotHiddenByTheDamping) {
