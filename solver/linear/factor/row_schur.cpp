@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 namespace topograd {
@@ -17,6 +18,7 @@ using Vector = Eigen::VectorXd;
 
 constexpr std::size_t kBlocksPerRange = 64;
 constexpr std::size_t kInstancesPerTile = 256;
+constexpr std::uint64_t kMostRowsAtATime = 4'000'000;
 
 std::vector<std::uint32_t> free_scalars_of(const runtime::Model& model) {
   std::vector<std::uint32_t> free;
@@ -82,6 +84,30 @@ void backward(const double* L, std::uint32_t w, double* y) {
   }
 }
 
+/// Lists that are made from the index columns alone.
+struct RowLists {
+  std::unique_ptr<NormalEquations> kept, eliminated;  // of the columns of either kind alone
+  std::unique_ptr<EliminatedRows> rows;
+
+  /// Makes all three at a time if there are so few rows that their memory meanwhile matters little.
+  RowLists(const runtime::Model& model, std::span<const std::uint32_t> free,
+           const Elimination& elimination, runtime::cpu::Pool& pool) {
+    const auto normal = [&](bool of_eliminated) {
+      return std::make_unique<NormalEquations>(model, false, pool.threads(),
+                                               flags_of(model, free, elimination, !of_eliminated));
+    };
+    const auto make = [&](std::size_t part) {
+      if (part == 0) kept = normal(false);
+      if (part == 1) eliminated = normal(true);
+      if (part == 2) rows = std::make_unique<EliminatedRows>(model, free, elimination.blocks);
+    };
+    const std::size_t at_a_time = model.rows > kMostRowsAtATime ? 3 : 1;
+    pool.for_ranges(3, at_a_time, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t part = begin; part < end; ++part) make(part);
+    });
+  }
+};
+
 class RowSchur final : public NormalSystem {
  public:
   RowSchur(const runtime::Model& model, const Elimination& elimination,
@@ -89,13 +115,11 @@ class RowSchur final : public NormalSystem {
       : model_(model),
         jacobians_(model),
         free_(free_scalars_of(model)),
-        kept_(model, false, work.threads, flags_of(model, free_, elimination, true)),
-        eliminated_(model, false, work.threads, flags_of(model, free_, elimination, false)),
+        pool_(work.threads),
+        lists_(model, free_, elimination, pool_),
         undetermined_kept_(model, kept_),
         undetermined_eliminated_(model, eliminated_),
-        rows_(model, free_, elimination.blocks),
         complement_(layout(), entries_of(kept_), work),
-        pool_(work.threads),
         W_(layout().E.back()),
         L_(layout().C.back()),
         y_(eliminated_.size()) {
@@ -286,11 +310,12 @@ class RowSchur final : public NormalSystem {
   const runtime::Model& model_;
   JacobianRows jacobians_;
   std::vector<std::uint32_t> free_;
-  NormalEquations kept_, eliminated_;  // of the columns of either kind alone
-  UndeterminedBlocks undetermined_kept_, undetermined_eliminated_;
-  EliminatedRows rows_;
-  Complement complement_;
   runtime::cpu::Pool pool_;
+  RowLists lists_;
+  NormalEquations &kept_ = *lists_.kept, &eliminated_ = *lists_.eliminated;
+  EliminatedRows& rows_ = *lists_.rows;
+  UndeterminedBlocks undetermined_kept_, undetermined_eliminated_;
+  Complement complement_;
   std::vector<std::uint32_t> first_;   // by block: its first column among eliminated ones
   std::vector<std::uint32_t> column_;  // by eliminated column: the free scalar
   std::vector<double> W_, L_, y_;      // W and L by columns
