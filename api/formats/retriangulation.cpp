@@ -19,6 +19,7 @@ constexpr int kMostSteps = 30;
 constexpr double kExact = 1e-3;      // pixels between a ray's image and what was seen
 constexpr double kParallel = 1e-16;  // sin² of the angle between rays that meet nowhere
 constexpr double kWorth = 1e-3;      // of a point's cost: what a lower minimum must save
+constexpr double kNear = 0.01;       // of the distance to a camera: as near is the same minimum
 constexpr double kEnd = 1e-9;        // of a point's cost: a step that saves less is the last
 
 /// A half-line of the world.
@@ -107,8 +108,15 @@ bool stays_in_front(std::span<const Ray> rays, const Eigen::Vector3d& now,
   return true;
 }
 
-/// Levenberg–Marquardt for the three coordinates of a point.
-Eigen::Vector3d minimized(std::span<const Sight> sights, Eigen::Vector3d point, const Loss& loss) {
+/// Levenberg–Marquardt for the three coordinates of a point. Ends where it comes so near to `known`
+/// that it would end there, and where the steps that are left would not reach the cost `least`
+/// by gaining as much as the last one, as on the way to infinity.
+Eigen::Vector3d minimized(std::span<const Sight> sights, Eigen::Vector3d point, const Loss& loss,
+                          const Eigen::Vector3d& known, double least) {
+  double reach = std::numeric_limits<double>::infinity();
+  for (const Sight& sight : sights) reach = std::min(reach, (known - sight.center).squaredNorm());
+  reach *= kNear * kNear;
+  if ((point - known).squaredNorm() < reach) return known;
   double cost = cost_of(sights, point, loss), lambda = 1e-4;
   for (int k = 0; k < kMostSteps && std::isfinite(cost); ++k) {
     Eigen::Matrix3d H = Eigen::Matrix3d::Zero();
@@ -131,9 +139,11 @@ Eigen::Vector3d minimized(std::span<const Sight> sights, Eigen::Vector3d point, 
       const double after = trial.allFinite() ? cost_of(sights, trial, loss) : cost;
       better = after < cost;
       if (!better) continue;
-      const bool last = cost - after <= kEnd * cost;
+      const bool last =
+          cost - after <= kEnd * cost || (kMostSteps - k) * (cost - after) < after - least;
       point = trial;
       cost = after;
+      if ((point - known).squaredNorm() < reach) return known;
       if (last) return point;
     }
     if (!better) break;
@@ -184,7 +194,8 @@ std::optional<Eigen::Vector3d> lower_minimum(std::span<const Sight> sights,
   double least = std::min((1 - kWorth) * cost, cost - least_gain);
   std::optional<Eigen::Vector3d> best;
   const auto look = [&](const Eigen::Vector3d& start) {
-    const Eigen::Vector3d end = minimized(sights, start, loss);
+    const Eigen::Vector3d end = minimized(sights, start, loss, now, least);
+    if (end == now) return;
     const double there = cost_of(sights, end, loss);
     if (!(there < least) || !(behind || stays_in_front(rays, now, end))) return;
     least = there;
