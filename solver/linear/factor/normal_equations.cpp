@@ -54,8 +54,8 @@ JacobianRows::JacobianRows(const runtime::Model& model) : values_(model.terms.si
 void JacobianRows::refresh(runtime::Engine& engine) {
   for (std::size_t t = 0; t < sizes_.size(); ++t) {
     if (sizes_[t] == 0) continue;
-    values_[t].resize(sizes_[t]);
-    engine.jacobian(t, values_[t]);
+    if (!values_[t]) values_[t] = std::make_unique_for_overwrite<double[]>(sizes_[t]);
+    engine.jacobian(t, {values_[t].get(), sizes_[t]});
   }
 }
 

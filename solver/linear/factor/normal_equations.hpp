@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,11 +23,14 @@ class JacobianRows {
   /// Reads them at the engine's point.
   void refresh(runtime::Engine& engine);
   /// The numbers of a term; empty for an energy.
-  std::span<const double> operator[](std::size_t term) const { return values_[term]; }
+  std::span<const double> operator[](std::size_t term) const {
+    return {values_[term].get(), values_[term] ? sizes_[term] : 0};
+  }
 
  private:
   std::vector<std::size_t> sizes_;  // by term
-  std::vector<std::vector<double>> values_;
+  /// Not initialised: the threads that write it first take its pages.
+  std::vector<std::unique_ptr<double[]>> values_;
 };
 
 /// The lower triangle of JᵀJ, or of the Hessian of the cost, over the free scalars, compressed by
