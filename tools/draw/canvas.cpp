@@ -2,6 +2,7 @@
 #include "canvas.hpp"
 
 #include "../../ir/machine/output_file.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "../../ir/machine/platform.hpp"
 
 #include <ft2build.h>
@@ -21,20 +22,27 @@ namespace {
 constexpr int kSamples = 4;  // per pixel and direction
 constexpr double kInk = 0.03;
 
-/// Linear light and depth of every sample.
+/// Rows of pixels whose samples are in memory at a time.
+constexpr int kBandRows = 4;
+
+/// Linear light and depth of the samples of a band: all columns, rows from `first` on.
 struct Samples {
-  int width, height;
+  int width, first, rows;
   std::vector<Vec3> color;
   std::vector<double> depth;
-};
 
-Samples blank(const Sheet& sheet) {
-  Samples s{sheet.width * kSamples, sheet.height * kSamples, {}, {}};
-  const std::size_t count = static_cast<std::size_t>(s.width) * s.height;
-  s.color.assign(count, Vec3{1, 1, 1});
-  s.depth.assign(count, std::numeric_limits<double>::infinity());
-  return s;
-}
+  std::size_t at(int x, int y) const {
+    return static_cast<std::size_t>(y - first) * width + static_cast<std::size_t>(x);
+  }
+  /// Begins the band of `count` rows from `row` on; memory is used again.
+  void blank(int row, int count) {
+    first = row;
+    rows = count;
+    const std::size_t size = static_cast<std::size_t>(width) * count;
+    color.assign(size, Vec3{1, 1, 1});
+    depth.assign(size, std::numeric_limits<double>::infinity());
+  }
+};
 
 double edge(const Corner& a, const Corner& b, double x, double y) {
   return (b.x - a.x) * (y - a.y) - (b.y - a.y) * (x - a.x);
@@ -48,15 +56,15 @@ void fill(Samples& s, std::array<Corner, 3> t) {
   const double area = edge(t[0], t[1], t[2].x, t[2].y);
   if (area == 0) return;
   const int x_end = std::min(s.width, static_cast<int>(std::ceil(right)));
-  const int y_end = std::min(s.height, static_cast<int>(std::ceil(bottom)));
-  for (int y = std::max(0, static_cast<int>(top)); y < y_end; ++y) {
+  const int y_end = std::min(s.first + s.rows, static_cast<int>(std::ceil(bottom)));
+  for (int y = std::max(s.first, static_cast<int>(top)); y < y_end; ++y) {
     for (int x = std::max(0, static_cast<int>(left)); x < x_end; ++x) {
       const double a = edge(t[1], t[2], x + 0.5, y + 0.5) / area;
       const double b = edge(t[2], t[0], x + 0.5, y + 0.5) / area;
       const double c = 1 - a - b;
       if (a < 0 || b < 0 || c < 0) continue;
       const double depth = a * t[0].depth + b * t[1].depth + c * t[2].depth;
-      const std::size_t at = static_cast<std::size_t>(y) * s.width + x;
+      const std::size_t at = s.at(x, y);
       if (depth >= s.depth[at]) continue;
       s.depth[at] = depth;
       for (int i = 0; i < 3; ++i) {
@@ -72,17 +80,50 @@ struct Pixels {
   std::vector<Vec3> color;
 };
 
-Pixels average(const Samples& s) {
-  Pixels p{s.width / kSamples, s.height / kSamples, {}};
-  p.color.assign(static_cast<std::size_t>(p.width) * p.height, Vec3{});
-  for (int y = 0; y < s.height; ++y) {
+/// Writes the means of the samples of each pixel.
+void average(const Samples& s, Pixels& p) {
+  for (int y = s.first; y < s.first + s.rows; ++y) {
     for (int x = 0; x < s.width; ++x) {
-      const Vec3& from = s.color[static_cast<std::size_t>(y) * s.width + x];
+      const Vec3& from = s.color[s.at(x, y)];
       Vec3& to = p.color[static_cast<std::size_t>(y / kSamples) * p.width + x / kSamples];
       for (int i = 0; i < 3; ++i) to[i] += from[i] / (kSamples * kSamples);
     }
   }
-  return p;
+}
+
+using Triangle = std::array<Corner, 3>;
+
+/// By band, the triangles that may reach it, in the order of the sheet.
+std::vector<std::vector<const Triangle*>> triangles_of_bands(const Sheet& sheet) {
+  const int bands = (sheet.height + kBandRows - 1) / kBandRows;
+  std::vector<std::vector<const Triangle*>> out(static_cast<std::size_t>(bands));
+  for (const Panel& panel : sheet.panels) {
+    for (const Triangle& t : panel.triangles) {
+      const auto [top, bottom] = std::minmax({t[0].y, t[1].y, t[2].y});
+      const double first = std::max(0.0, std::floor(top / kBandRows));
+      const double last = std::min(bands - 1.0, std::floor(bottom / kBandRows));
+      for (double band = first; band <= last; ++band)
+        out[static_cast<std::size_t>(band)].push_back(&t);
+    }
+  }
+  return out;
+}
+
+/// The sheet without its captions.
+Pixels triangles_of(const Sheet& sheet) {
+  Pixels pixels{sheet.width, sheet.height, {}};
+  pixels.color.resize(static_cast<std::size_t>(sheet.width) * sheet.height);
+  const auto bands = triangles_of_bands(sheet);
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, bands.size()), [&](const auto& range) {
+    Samples samples{sheet.width * kSamples, 0, 0, {}, {}};
+    for (std::size_t k = range.begin(); k < range.end(); ++k) {
+      const int row = static_cast<int>(k) * kBandRows;
+      samples.blank(row * kSamples, std::min(kBandRows, sheet.height - row) * kSamples);
+      for (const Triangle* triangle : bands[k]) fill(samples, *triangle);
+      average(samples, pixels);
+    }
+  });
+  return pixels;
 }
 
 /// Files of DejaVu Sans: beside the program in a portable archive, then as distributions have it.
@@ -153,11 +194,7 @@ class Typesetter {
 };
 
 Pixels draw(const Sheet& sheet) {
-  Samples samples = blank(sheet);
-  for (const Panel& panel : sheet.panels) {
-    for (const auto& triangle : panel.triangles) fill(samples, triangle);
-  }
-  Pixels pixels = average(samples);
+  Pixels pixels = triangles_of(sheet);
   const Typesetter typesetter(sheet.text_size);
   for (const Panel& panel : sheet.panels) {
     typesetter.set_centered(pixels, panel.caption, panel.center, panel.baseline);
