@@ -286,7 +286,9 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
 }
 
 void Minimizer::find_row_noise(runtime::Engine& engine) {
-  if (rules_.needs_row_noise())
+  // A device would compile kernels of the Jacobian for it; a rank has its own rows alone.
+  const bool known = engine.backend() == runtime::Backend::cpu && model_.shares == nullptr;
+  if (known && rules_.needs_row_noise())
     rules_.set_row_noise(row_noise(engine, model_, rounding_unit(options_.precision)));
 }
 
