@@ -30,6 +30,8 @@ constexpr double kKept = 0.1;
 constexpr int kMostCuts = 4;
 // Shift of inequalities on fixed unknowns: they may be 0, and add a constant to the cost.
 constexpr double kAboveZero = 1;
+// Share of ½ ‖d c‖² by which a least violation may be above it.
+constexpr double kLeastShare = 0.1;
 // An inequality keeps this share of λ = μ / c at least.
 constexpr double kKeptMultiplier = 0.5;
 // Multipliers are fitted once μ is at most this many times the last one.
@@ -179,9 +181,20 @@ bool Barrier::converged() {
          run_.kkt.complementarity <= run_.complementarity_bound() && run_.stationary();
 }
 
+/// The barrier may be what keeps equalities violated: at a minimum of the penalties μ ½ ‖d c‖² with
+/// the barrier, ½ ‖d c‖² may be above its least value inside of m inequalities by m times the ratio
+/// of the weights. Source: Nocedal and Wright, Numerical Optimization, 2nd ed., section 19.6.
+bool Barrier::holds_violation() const {
+  double count = 0;
+  for (std::size_t row = 0; row < c_.size(); ++row)
+    count += run_.equality[row] || run_.fixed[row] ? 0 : 1;
+  const double violation = run_.scaled_violation();
+  return count * mu_ > kLeastShare * rule_.mu * violation * violation / 2;
+}
+
 /// Penalties of equalities grew in vain, and together with the barrier they are at a minimum.
 bool Barrier::infeasible() {
-  if (!rule_.in_vain() || run_.nearly_feasible()) return false;
+  if (!rule_.in_vain() || run_.nearly_feasible() || holds_violation()) return false;
   std::vector<double> shifts = shift_;
   for (std::size_t row = 0; row < shifts.size(); ++row)
     if (run_.equality[row]) shifts[row] = 0;
@@ -213,10 +226,12 @@ void Barrier::update() {
   bound_ =
       std::max(std::min(bound_, kkt.stationarity) * kBoundDecrease, 0.5 * run_.gradient_bound());
   const double before = mu_;
-  // While penalties grow in vain, the barrier keeps its distance from them: what remains in the
-  // end is the least violation inside of the inequalities.
-  mu_ =
-      growth > 1 ? growth * mu_ : std::min(mu_, std::max(kBarrierDecrease * mu_, least_barrier()));
+  // While penalties grow in vain, the barrier keeps its distance from them, once that is small:
+  // what remains in the end is the least violation inside of the inequalities.
+  if (growth == 1)
+    mu_ = std::min(mu_, std::max(kBarrierDecrease * mu_, least_barrier()));
+  else if (!holds_violation())
+    mu_ *= growth;
   set_numbers();
   if (has_inequalities_ && mu_ < before) extrapolate(before, mu_);
   if (!has_equalities_) return;

@@ -41,6 +41,7 @@ class Barrier {
   void sharpen(std::vector<double>& gradient);
   double least_barrier() const;
   bool converged();
+  bool holds_violation() const;
   bool infeasible();
   void update();
   std::vector<double> ahead(double length) const;

@@ -91,6 +91,25 @@ TEST(Barrier, SmallCostsAreMinimisedToo) {
   }
 }
 
+// A barrier of a large cost outweighs the penalties: what they leave is no least violation.
+TEST(Barrier, LargeCostsAreNotInfeasible) {
+  for (const double unit : {1.0, 1e5, 1e7, 1e9}) {
+    std::vector<double> x{3, 4, 1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    for (int k = 0; k < 3; ++k) problem.add_residual(unit * (p[k] - (3.0 + k)));
+    problem.add_equality(p[0] - p[1] - 1.0);
+    problem.add_inequality(6.0 - p[2]);
+    problem.add_inequality(30.0 - square(p[0]) - square(p[1]) - square(p[2]));
+    const Summary s = solve(problem, barrier());
+    ASSERT_EQ(s.termination, Termination::CONVERGENCE) << unit << ": " << s.message;
+    // SciPy's SLSQP.
+    EXPECT_NEAR(x[0], 3.20194468, 1e-6) << unit;
+    EXPECT_NEAR(x[1], 2.20194468, 1e-6) << unit;
+    EXPECT_NEAR(x[2], 3.85992097, 1e-6) << unit;
+  }
+}
+
 TEST(Barrier, EveryPointIsInside) {
   // The square root of c is not defined for c < 0, and the target is far beyond.
   Projection one({30, 40}, {0.1, -0.2});
