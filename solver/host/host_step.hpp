@@ -39,6 +39,7 @@ class HostStep final : public StepSolver {
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
+  bool knows_columns(const runtime::Engine& /*engine*/) const override { return true; }
   std::vector<double> column_squares(runtime::Engine& engine) override;
   /// Of a QR of the Jacobian.
   std::uint64_t most_undamped(const runtime::Engine& engine) const override;

@@ -27,6 +27,7 @@ class FactorStep final : public StepSolver {
   std::string note() const override;
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
+  bool knows_columns(const runtime::Engine& engine) const override { return by_host(engine); }
   std::vector<double> column_squares(runtime::Engine& engine) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,

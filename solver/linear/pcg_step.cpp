@@ -13,11 +13,15 @@ std::uint64_t PcgStep::most_undamped(const runtime::Engine& engine) const {
   return known ? CholeskyStep::most_by_rows(model_) : 0;
 }
 
-std::vector<double> PcgStep::column_squares(runtime::Engine& engine) {
+bool PcgStep::knows_columns(const runtime::Engine& engine) const {
   const std::uint64_t unknowns =
       model_.scalars -
       static_cast<std::uint64_t>(std::count(model_.constant.begin(), model_.constant.end(), 1));
-  if (unknowns > most_undamped(engine)) return {};
+  return unknowns <= most_undamped(engine);
+}
+
+std::vector<double> PcgStep::column_squares(runtime::Engine& engine) {
+  if (!knows_columns(engine)) return {};
   CholeskyStep exact(model_, LinearSolver::cholesky, work_);
   return LinearizedPoint(exact, engine, point_).column_squares();
 }

@@ -27,6 +27,7 @@ class PcgStep final : public StepSolver {
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
   /// Where steps without damping are known.
+  bool knows_columns(const runtime::Engine& engine) const override;
   std::vector<double> column_squares(runtime::Engine& engine) override;
   /// 0 on a device, where the kernels of the Jacobian would be compiled for it.
   std::uint64_t most_undamped(const runtime::Engine& engine) const override;

@@ -54,8 +54,7 @@ CholeskyStep& SchurStep::host() {
 }
 
 std::vector<double> SchurStep::column_squares(runtime::Engine& engine) {
-  return engine.backend() == runtime::Backend::cpu ? host().column_squares(engine)
-                                                   : std::vector<double>();
+  return knows_columns(engine) ? host().column_squares(engine) : std::vector<double>();
 }
 
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {

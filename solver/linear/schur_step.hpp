@@ -30,6 +30,9 @@ class SchurStep final : public StepSolver {
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
+  bool knows_columns(const runtime::Engine& engine) const override {
+    return engine.backend() == runtime::Backend::cpu;
+  }
   std::vector<double> column_squares(runtime::Engine& engine) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,

@@ -26,6 +26,8 @@ class StepSolver {
   virtual std::uint64_t most_undamped(const runtime::Engine& /*engine*/) const {
     return kLargestReadBack;
   }
+  /// True if column_squares() are known on the engine.
+  virtual bool knows_columns(const runtime::Engine& /*engine*/) const { return false; }
   /// Squares of the norms of the columns of J at the linearised point, by scalar of x; NaN for one
   /// without a column of its own: it is fixed, or on a manifold. Empty if they are not known.
   virtual std::vector<double> column_squares(runtime::Engine& /*engine*/) { return {}; }

@@ -111,7 +111,7 @@ void Minimizer::start(Engines& engines, StepSolver& solver) {
   if (started_) return;  // a second engine takes over
   started_ = true;
   if (options_.scale_free && !options_.use_nonmonotonic_steps && model_.shares == nullptr &&
-      model_.constraints != ConstraintTerms::penalties) {
+      model_.constraints != ConstraintTerms::penalties && solver.knows_columns(engines.here())) {
     first_.resize(model_.model.scalars);
     engines.here().point(first_);
   }
