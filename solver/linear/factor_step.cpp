@@ -42,7 +42,7 @@ bool FactorStep::by_host(const runtime::Engine& engine) const {
 }
 
 std::vector<double> FactorStep::column_squares(runtime::Engine& engine) {
-  return knows_columns(engine) ? host().column_squares(engine) : std::vector<double>();
+  return host().column_squares(engine);
 }
 
 void FactorStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {

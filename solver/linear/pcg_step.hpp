@@ -26,7 +26,7 @@ class PcgStep final : public StepSolver {
   void linearized(runtime::Engine&, runtime::PointReport& point) override { point_ = point; }
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
-  /// Where steps without damping are known.
+  /// They are known where steps without damping are.
   bool knows_columns(const runtime::Engine& engine) const override;
   std::vector<double> column_squares(runtime::Engine& engine) override;
   /// 0 on a device, where the kernels of the Jacobian would be compiled for it.

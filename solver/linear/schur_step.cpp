@@ -54,7 +54,7 @@ CholeskyStep& SchurStep::host() {
 }
 
 std::vector<double> SchurStep::column_squares(runtime::Engine& engine) {
-  return knows_columns(engine) ? host().column_squares(engine) : std::vector<double>();
+  return host().column_squares(engine);
 }
 
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {

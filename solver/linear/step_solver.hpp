@@ -29,7 +29,7 @@ class StepSolver {
   /// True if column_squares() are known on the engine.
   virtual bool knows_columns(const runtime::Engine& /*engine*/) const { return false; }
   /// Squares of the norms of the columns of J at the linearised point, by scalar of x; NaN for one
-  /// without a column of its own: it is fixed, or on a manifold. Empty if they are not known.
+  /// without a column of its own: it is fixed, or on a manifold. Called if they are known.
   virtual std::vector<double> column_squares(runtime::Engine& /*engine*/) { return {}; }
   /// Lists the kernels of the engine that steps need beyond that of the cost.
   virtual std::vector<runtime::Need> needs() const { return {runtime::Need{}}; }
@@ -92,8 +92,11 @@ class LinearizedPoint {
   bool can_rescale() const { return solver_->can_rescale(*engine_); }
   /// StepSolver::most_undamped().
   std::uint64_t most_undamped() const { return solver_->most_undamped(*engine_); }
-  /// StepSolver::column_squares().
-  std::vector<double> column_squares() const { return solver_->column_squares(*engine_); }
+  /// StepSolver::column_squares(); empty if they are not known.
+  std::vector<double> column_squares() const {
+    if (!solver_->knows_columns(*engine_)) return {};
+    return solver_->column_squares(*engine_);
+  }
   /// Replaces the trial before.
   Trial try_step(const runtime::StepRequest& request) {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "linear_solve");

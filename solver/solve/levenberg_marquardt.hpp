@@ -66,7 +66,7 @@ class Minimizer {
   void rescale(Trial& trial);
   bool shorten(Trial& trial);
   void check_range(runtime::Engine& engine);
-  /// What rounding hides at the engine's point, row by row, where a verdict may depend on it.
+  /// Finds what rounding hides at the point, row by row, where a verdict may depend on it.
   void find_row_noise(runtime::Engine& engine);
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);

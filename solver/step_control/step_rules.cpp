@@ -94,8 +94,7 @@ std::string text(const Verdict& verdict, const SolverOptions& options) {
              "not zero (a kink, or derivatives that do not match the residuals)";
     case End::lost_columns:
       return "unknowns have moved to where they do not change the residuals, and the solve found "
-             "no "
-             "better point from where they did: begin elsewhere, or set bounds";
+             "no better point from where they did: begin elsewhere, or set bounds";
     case End::time:
       return "time limit reached: " + std::to_string(options.time_limit_seconds) + " s";
     case End::iterations:
@@ -135,7 +134,7 @@ StepRules::StepRules(const SolverOptions& options, Terms terms)
   if (!options.scale_free || options.precision != Precision::f64) terms_.few = false;
 }
 
-/// What a claim is compared with. Where a large bound only lets a solve go on, cost_noise() serves.
+/// Claims are compared with it. Where a large bound only lets a solve go on, cost_noise() serves.
 double StepRules::rounding_noise() const {
   return std::min(cost_noise(point_, norms_.here, options_->precision), row_noise_);
 }
