@@ -406,6 +406,22 @@ Verdict StepRules::end_of_retries(const StepFacts& facts, const LastStep& last, 
   return {End::predicted_change, last.decrease, resolution};
 }
 
+/// Keeps what the first step that is refused at a point has promised.
+void StepRules::note_promise(double decrease, double resolution) {
+  first_trial_.expected = decrease;
+  // However loosely a system is solved, its step promises something unless the gradient is zero.
+  first_trial_.nothing_to_gain =
+      decrease == 0 || (decrease <= resolution && forcing_.trusts_last());
+}
+
+/// One row may round by so much that the cost says nothing about other unknowns in one step alone:
+/// counts refused steps whose promise only rounding hides, and is true until they are enough.
+bool StepRules::waits_for_more(double noise) {
+  const bool by_rounding = first_trial_.expected > options_->function_tolerance * point_.cost &&
+                           noise < kLargeNoise * point_.cost;
+  return by_rounding && ++first_trial_.hidden < kMostHidden;
+}
+
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
   idle_in_a_row_ = std::min(idle_in_a_row_ + 1, kStuck + 1);
@@ -416,12 +432,7 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   const double noise = hiding_noise();
   const double resolution = std::max(o.function_tolerance * point_.cost, noise);
   const double step_bound = o.parameter_tolerance * (point_.x_norm + o.parameter_tolerance);
-  if (first_trial_.open) {
-    first_trial_.expected = std::abs(report.model_decrease);
-    // However loosely a system is solved, its step promises something unless the gradient is zero.
-    first_trial_.nothing_to_gain = first_trial_.expected == 0 ||
-                                   (first_trial_.expected <= resolution && forcing_.trusts_last());
-  }
+  if (first_trial_.open) note_promise(std::abs(report.model_decrease), resolution);
   const LastStep last{.decrease = report.model_decrease,
                       .change = facts.change,
                       .damped_share = share,
@@ -436,12 +447,7 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   const bool moves_nothing = first_trial_.open || o.scale_free
                                  ? std::abs(facts.change) <= resolution
                                  : facts.valid && report.step_norm <= step_bound;
-  // One row may round by so much that the cost says nothing about other unknowns in this step
-  // alone.
-  const bool by_rounding = first_trial_.expected > o.function_tolerance * point_.cost &&
-                           noise < kLargeNoise * point_.cost;
-  const bool repeats = !by_rounding || ++first_trial_.hidden >= kMostHidden;
-  if (first_trial_.nothing_to_gain && moves_nothing && repeats && !widens &&
+  if (!waits_for_more(noise) && first_trial_.nothing_to_gain && moves_nothing && !widens &&
       may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
   if (facts.valid) {

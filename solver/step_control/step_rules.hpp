@@ -180,6 +180,8 @@ class StepRules {
   double rounding_noise() const;
   double hiding_noise() const;
   bool widen(const LastStep& step);
+  void note_promise(double decrease, double resolution);
+  bool waits_for_more(double noise);
   Verdict end_of_retries(const StepFacts& facts, const LastStep& last, double resolution);
   bool may_leave_out_damping(const LastStep& last);
   bool may_claim(double share) const;
