@@ -112,6 +112,18 @@ ir::Program rows_program(const ComponentKernel& of) {
   return builder.take(rows, 0);
 }
 
+/// before + twice the cost of a block with these rows.
+Id add_cost(Builder& builder, const ComponentKernel& of, const std::vector<Id>& rows, Id before) {
+  const ir::Program& f = of.term->topology->program;
+  if (of.term->loss != nullptr) {
+    const Id half = builder.append(autodiff::cost(autodiff::Robust{f, *of.term->loss}))[0];
+    return builder.add(builder.add(half, half), before);
+  }
+  for (std::size_t r = 0; r < f.outputs.size(); ++r)
+    before = builder.add_product(before, rows[r], rows[r]);
+  return before;
+}
+
 /// Outputs: sums with what the block adds; `sums`: their numbers.
 ir::Program sums_program(const ComponentKernel& of, std::vector<std::uint32_t>& sums) {
   Builder builder(of);
@@ -125,15 +137,7 @@ ir::Program sums_program(const ComponentKernel& of, std::vector<std::uint32_t>& 
     sums.push_back(number);
     outputs.push_back(after);
   };
-  Id cost = builder.sum(0);
-  if (of.term->loss == nullptr) {
-    for (std::size_t r = 0; r < m; ++r) cost = builder.add_product(cost, rows[r], rows[r]);
-  } else {
-    const Id half = builder.append(
-        autodiff::cost(autodiff::Robust{of.term->topology->program, *of.term->loss}))[0];
-    cost = builder.add(builder.add(half, half), cost);
-  }
-  add(0, builder.sum(0), cost);
+  add(0, builder.sum(0), add_cost(builder, of, rows, builder.sum(0)));
   std::uint32_t number = 1;
   for (std::uint32_t a = 0; a < n; ++a, ++number) {
     Id sum = builder.sum(number);
@@ -154,6 +158,13 @@ ir::Program sums_program(const ComponentKernel& of, std::vector<std::uint32_t>& 
 }
 
 }  // namespace
+
+ir::Program cost_and_rows(const ComponentKernel& of) {
+  Builder builder(of);
+  std::vector<Id> outputs = build_rows(builder, of);
+  outputs.insert(outputs.begin(), add_cost(builder, of, outputs, builder.literal(0)));
+  return builder.take(outputs, 0);
+}
 
 LaneKernel::LaneKernel(const ComponentKernel& of, codegen::Bits bits)
     : data_(data_of(of)),

@@ -42,4 +42,8 @@ class LaneKernel {
   runtime::cpu::TileKernel<double> tile_, rows_;
 };
 
+/// Outputs: twice the cost of a residual block, r, then J over the free parameters row by row, both
+/// corrected for the loss. Leaves: the term's data and uniforms, then its parameters, all as data.
+ir::Program cost_and_rows(const ComponentKernel& of);
+
 }  // namespace topograd

@@ -34,8 +34,7 @@ std::string option(const char* name, std::string_view value) {
 std::string obstacle_of_steps(const SolverOptions& o) {
   if (o.method != Method::levenberg_marquardt && o.method != Method::gauss_newton)
     return option("method", name(o.method));
-  const bool walks = o.backend == Backend::vulkan && o.precision == Precision::mixed;
-  if (o.precision != Precision::f64 && !walks)
+  if (o.precision != Precision::f64 && o.backend != Backend::vulkan)
     return option("precision", codegen::name(o.precision));
   if (o.linear_solver != LinearSolver::automatic && o.linear_solver != LinearSolver::cholesky)
     return option("linear_solver", name(o.linear_solver));
@@ -264,24 +263,23 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
   return choice;
 }
 
-/// Components that walk on a device, and those that cannot.
+/// The device, if the options ask for one, the components that walk on it, and those that cannot.
 struct ComponentSolver::Walkers {
-  explicit Walkers(const ComponentGroups& groups) {
+  Walkers(const ComponentGroups& groups, const SolverOptions& options) {
+    if (options.backend != Backend::vulkan) return;
+    device = std::make_unique<DeviceWalk>(options);
     for (const ComponentGroup& group : groups.groups) {
-      const std::string why = obstacle_of_walk(group);
+      const std::string why = device->obstacle_of(group);
       walks.push_back(why.empty());
       (why.empty() ? walk : stay) += group.count;
       if (obstacle.empty()) obstacle = why;
     }
-  }
-  /// The device on which groups walk, if the options ask for one and one of the groups can.
-  std::unique_ptr<DeviceWalk> device_for(const SolverOptions& options) const {
-    if (options.backend != Backend::vulkan) return nullptr;
-    if (std::ranges::find(walks, true) == walks.end())
+    if (walk == 0)
       throw Error(ErrorCode::Unsupported,
                   "solve: backend vulkan does not know " + obstacle + "; use backend cpu");
-    return std::make_unique<DeviceWalk>(options);
   }
+
+  std::unique_ptr<DeviceWalk> device;
 
   std::vector<bool> walks;  ///< by group
   std::size_t walk = 0, stay = 0;
@@ -308,17 +306,17 @@ struct ComponentSolver::Kernels {
   }
 
   const LaneProgram program;
-  std::string walk = {};  ///< source, where the group walks
+  WalkKernel walk = {};  ///< where the group walks
   std::mutex mutex = {};
   std::vector<std::unique_ptr<LaneSolver>> idle = {};
 };
 
 struct ComponentSolver::Impl {
-  bool walks(std::size_t g) const { return device && walkers.walks[g]; }
+  bool walks(std::size_t g) const { return walkers.device && walkers.walks[g]; }
   std::unique_ptr<Kernels> make_kernels(std::size_t g) const {
     std::unique_ptr<Kernels> out(
         new Kernels{.program = LaneProgram(groups.groups[g], options, lower, upper)});
-    if (walks(g)) out->walk = walk_source(out->program, device->precision());
+    if (walks(g)) out->walk = walkers.device->kernel_of(out->program);
     return out;
   }
   bool give_walk(const ComponentGroup& group, std::size_t component, ComponentSink& sink) const;
@@ -333,7 +331,6 @@ struct ComponentSolver::Impl {
   Verdicts verdicts;
   runtime::cpu::Pool pool;
   Walkers walkers;
-  std::unique_ptr<DeviceWalk> device;
   Walks points;
   std::vector<std::unique_ptr<Kernels>> kept;
 };
@@ -348,24 +345,28 @@ ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOpti
                      .runs = runs,
                      .verdicts = options.component_covariances ? Verdicts::host : verdicts,
                      .pool = runtime::cpu::Pool(options.threads),
-                     .walkers = Walkers(groups),
-                     .device = nullptr,
+                     .walkers = Walkers(groups, options),
                      .points = {},
                      .kept = {}}) {
-  impl_->device = impl_->walkers.device_for(options);
+  // A walk in another precision than was asked for gives no verdict.
+  if (impl_->walkers.device && options.precision == Precision::f64 &&
+      impl_->walkers.device->precision() != Precision::f64)
+    impl_->verdicts = Verdicts::host;
   if (runs == Runs::again) impl_->kept.resize(groups.groups.size());
 }
 ComponentSolver::~ComponentSolver() = default;
 
 void ComponentSolver::Impl::describe_walk(Summary& summary) const {
-  const WalkCounts counts = device->take_counts();
+  DeviceWalk& device = *walkers.device;
+  const WalkCounts counts = device.take_counts();
   summary.backend = "vulkan";
   summary.on_device = true;
-  summary.device = device->device();
+  summary.device = device.device();
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.3g", counts.kernel_seconds);
-  summary.why = std::string("each component walks in one invocation of a kernel, ") +
-                seconds.data() + " s on the device; " +
+  summary.why = "each component walks in one kernel, in " +
+                std::string(codegen::name(device.precision())) + ", " + seconds.data() +
+                " s on the device; " +
                 (verdicts == Verdicts::host ? "the interpreter checks where it ends"
                                             : "its own rules end it");
   if (walkers.stay > 0)
@@ -404,7 +405,7 @@ void ComponentSolver::Impl::run_group(std::size_t g, Kernels& kernels,
   const std::size_t even = (group.count + parts - 1) / parts;
   const std::size_t grain =
       std::clamp(even, std::min(program.lanes(group.count), group.count), kComponentsAtOnce);
-  if (walks(g)) device->run(program, kernels.walk, x, pool, points);
+  if (walks(g)) walkers.device->run(program, kernels.walk, x, pool, points);
   const auto run_lanes = [&](std::size_t first, std::size_t last) {
     std::unique_ptr<LaneSolver> solver = kernels.take_solver(grain, options.component_covariances);
     solver->run(first, last, x, begin, sink, walks(g) ? &points : nullptr);
@@ -434,7 +435,7 @@ void ComponentSolver::run(std::span<double> x, Summary& summary) {
     s.run_group(g, *kernels, begin, x, columns);
     summary.kernels_on_cpu += s.groups.groups[g].kernels.size();
   }
-  if (s.device) s.describe_walk(summary);
+  if (s.walkers.device) s.describe_walk(summary);
   summary.times.evaluation_seconds += seconds_since(begin);
   columns.tell(s.options, summary);
   summary.iterations.push_back({.cost = summary.initial_cost});

@@ -72,11 +72,12 @@ inline constexpr std::uint64_t kLeastEliminated = 1000;
 struct DeviceFacts {
   bool usable = false;
   std::string name;
-  bool software = false;                 ///< Vulkan on the CPU
-  bool float64 = false;                  ///< native or emulated
-  bool emulated_float64 = false;         ///< by 32-bit integers
-  ErrorCode code = ErrorCode::NoDevice;  ///< if not usable: what a forced backend throws
-  std::string problem;                   ///< if not usable: why, with advice
+  bool software = false;                  ///< Vulkan on the CPU
+  bool float64 = false;                   ///< native or emulated
+  bool emulated_float64 = false;          ///< by 32-bit integers
+  std::uint32_t shared_memory_bytes = 0;  ///< of a workgroup
+  ErrorCode code = ErrorCode::NoDevice;   ///< if not usable: what a forced backend throws
+  std::string problem;                    ///< if not usable: why, with advice
   bool failed = false;  ///< if not usable: a driver is there, and failed when it was asked
 };
 
