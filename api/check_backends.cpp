@@ -1,8 +1,8 @@
 // Backends of the self-tests.
 #include "check_backends.hpp"
 
-#include "../ir/graph.hpp"
 #include "../ir/passes/passes.hpp"
+#include "../ir/program.hpp"
 #include "../runtime/cpu/interpreter/rows.hpp"
 #include "../runtime/rows/compositions.hpp"
 #include "../solver/session/device_engine.hpp"

@@ -1,7 +1,7 @@
 // Backends and random numbers of the self-tests.
 #pragma once
 
-#include "../ir/checking/random.hpp"
+#include "../ir/checking/random_program.hpp"
 #include "../ir/program.hpp"
 #include "../runtime/rows/rows.hpp"
 #include "check_options.hpp"

@@ -1,7 +1,7 @@
 // Expressions with operators, in which derivative rules are written.
 #pragma once
 
-#include "../ir/graph.hpp"
+#include "../ir/program.hpp"
 #include "traits.hpp"
 
 #include <cstddef>

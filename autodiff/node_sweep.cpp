@@ -1,8 +1,8 @@
 // Evaluates long programs with numbers: partial derivatives of nodes, forward and reverse sweeps.
 #include "node_sweep.hpp"
 
-#include "../ir/leaf_space.hpp"
 #include "../ir/passes/passes.hpp"
+#include "../ir/program.hpp"
 #include "op_numbers.hpp"
 #include "rules.hpp"
 #include "second_order.hpp"

@@ -1,8 +1,8 @@
 // Finds repetitions in programs, and evaluates them as loops.
 #include "rolled_sweep.hpp"
 
-#include "../ir/leaf_space.hpp"
 #include "../ir/passes/passes.hpp"
+#include "../ir/program.hpp"
 #include "op_numbers.hpp"
 #include "rules.hpp"
 

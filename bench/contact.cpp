@@ -6,7 +6,7 @@
 // tolerances; each minimisation with obstacles has at most 50 steps. The wall and the ball cut off
 // a tenth of what the solution without them fills.
 #include "../frontend/value/math.hpp"
-#include "../ir/median.hpp"
+#include "../ir/machine/stopwatch.hpp"
 #include "../solver/solve.hpp"
 #include "../tools/problems/arap.hpp"
 #include "../tools/problems/mesh.hpp"

@@ -3,7 +3,6 @@
 #include "../api/formats/mesh/mesh.hpp"
 #include "../ir/error.hpp"
 #include "../ir/machine/stopwatch.hpp"
-#include "../ir/median.hpp"
 #include "../runtime/factor/level_plan.hpp"
 #include "../solver/evaluator.hpp"
 #include "../solver/linear/factor/factorization.hpp"

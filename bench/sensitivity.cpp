@@ -9,7 +9,7 @@
 #include "../api/formats/bal.hpp"
 #include "../api/formats/bundle_adjustment.hpp"
 #include "../frontend/value/math.hpp"
-#include "../ir/median.hpp"
+#include "../ir/machine/stopwatch.hpp"
 #include "../solver/solve.hpp"
 #include "../tools/problems/arap.hpp"
 

@@ -5,8 +5,8 @@
 #include "../ir/enum_table.hpp"
 #include "../ir/error.hpp"
 #include "../ir/evaluate.hpp"
-#include "../ir/graph.hpp"
 #include "../ir/machine/formatted.hpp"
+#include "../ir/program.hpp"
 #include "traced_function.hpp"
 
 #include <algorithm>

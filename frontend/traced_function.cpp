@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "../ir/error.hpp"
-#include "../ir/graph.hpp"
+#include "../ir/program.hpp"
 #include "../ir/text.hpp"
 #include "problem.hpp"
 

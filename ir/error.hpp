@@ -1,10 +1,10 @@
-// The one exception type of the library and the table of its codes.
+// The one exception type of the library, its codes, and the check for objects that were moved from.
 #pragma once
-
-#include "enum_table.hpp"
 
 #include <stdexcept>
 #include <string>
+
+#include "enum_table.hpp"
 
 namespace topograd {
 
@@ -48,5 +48,17 @@ class Error : public std::runtime_error {
  private:
   ErrorCode code_;
 };
+
+/// Returns the owned object. Throws Error{InvalidArgument} if its owner was moved from.
+///
+///   owned  a std::unique_ptr or std::shared_ptr
+///   name   type of the owner, at the start of the message
+template <class Owner>
+auto& whole(const Owner& owned, const char* name) {
+  if (owned == nullptr) [[unlikely]]
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(name) + ": it was moved from; expected the one that it was moved to");
+  return *owned;
+}
 
 }  // namespace topograd

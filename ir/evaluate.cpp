@@ -2,7 +2,7 @@
 #include "evaluate.hpp"
 
 #include "error.hpp"
-#include "leaf_space.hpp"
+#include "program.hpp"
 
 #include <cmath>
 #include <string>

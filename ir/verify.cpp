@@ -1,6 +1,6 @@
 // Checking the invariants of programs.
 #include "verify.hpp"
-#include "graph.hpp"
+#include "program.hpp"
 #include "text.hpp"
 
 #include <cstdio>

@@ -2,7 +2,6 @@
 #include "session.hpp"
 
 #include "../ir/error.hpp"
-#include "../ir/whole.hpp"
 #include "service.hpp"
 
 #include <chrono>

@@ -15,7 +15,7 @@
 #include <unordered_map>
 
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 namespace topograd::expression {
 

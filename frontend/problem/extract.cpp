@@ -1,6 +1,6 @@
 // Merges the leaves that read the same thing into slots, and builds the graph of a tape.
 #include "extract.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "problem_state.hpp"
 
 #include <algorithm>

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "../../ir/batch/resident_data.hpp"
+#include "../../ir/error.hpp"
 #include "../../ir/hash.hpp"
-#include "../../ir/whole.hpp"
 #include "../problem.hpp"
 #include "../state/blocks.hpp"
 #include "../state/labels.hpp"

@@ -1,7 +1,7 @@
 // Wraps the outputs of a constraint.
 #include "constraint_program.hpp"
 
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <vector>
 

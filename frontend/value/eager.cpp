@@ -3,7 +3,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "raw_tape.hpp"
 
 #include <algorithm>

@@ -1,9 +1,8 @@
 // Distances in units in the last place, and running error bounds.
 #include "error_bound.hpp"
 
-#include "../graph.hpp"
-#include "../leaf_space.hpp"
 #include "../passes/passes.hpp"
+#include "../program.hpp"
 #include "random_program.hpp"
 
 #include <algorithm>

@@ -1,10 +1,8 @@
 // Generation, inputs and shrinking of random programs.
 #include "random_program.hpp"
 
-#include "../graph.hpp"
-#include "../leaf_space.hpp"
+#include "../program.hpp"
 #include "error_bound.hpp"
-#include "random.hpp"
 
 #include <algorithm>
 #include <bit>

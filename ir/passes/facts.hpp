@@ -1,7 +1,7 @@
 // Facts about a node's value for all inputs, in float and in double; a NaN may always occur.
 #pragma once
 
-#include "../graph.hpp"
+#include "../program.hpp"
 
 #include <optional>
 #include <vector>

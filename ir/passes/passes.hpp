@@ -1,9 +1,9 @@
 // All passes. A pass takes a program and returns an equivalent one.
 #pragma once
 
-#include "../program.hpp"
-
 #include <cstddef>
+
+#include "../program.hpp"
 
 namespace topograd::ir {
 
@@ -51,5 +51,9 @@ Program domain_errors(const Program& program);
 /// Expands, then folds and simplifies until nothing changes (bounded), and removes dead nodes.
 /// Derivatives are taken of the result.
 Program optimize(const Program& program);
+
+/// Program with one output: 1 if a guard of `f` fails, else 0. As in C++ every number but zero is
+/// true, NaN too. Without guards the output is the literal 0.
+Program guard_failure(const Program& f);
 
 }  // namespace topograd::ir

@@ -1,12 +1,21 @@
-// Common loop of passes that replace nodes one by one, operands first.
+// Common parts of passes: the loop that replaces nodes one by one, and the check at the end.
 #pragma once
 
-#include "../graph.hpp"
-#include "checked.hpp"
-
+#include <utility>
 #include <vector>
 
+#include "../program.hpp"
+#include "../verify.hpp"
+
 namespace topograd::ir {
+
+/// Returns the program; in debug builds ends the process if it breaks an invariant.
+inline Program checked(Program program, [[maybe_unused]] const char* pass) {
+#ifndef NDEBUG
+  verify(program, pass);
+#endif
+  return program;
+}
 
 /// Rebuilds `program`: `rule(graph, node)` gets each node with its operands already in `graph` and
 /// returns the id that replaces it there. Dead nodes are left out.

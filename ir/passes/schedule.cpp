@@ -1,6 +1,6 @@
 // Scheduling of nodes for few live values.
-#include "checked.hpp"
 #include "passes.hpp"
+#include "rewrite.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "../graph.hpp"
 #include "../program.hpp"
 
 namespace topograd::ir {

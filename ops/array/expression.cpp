@@ -2,8 +2,8 @@
 #include "expression.hpp"
 
 #include "../../frontend/traced_function.hpp"
-#include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 

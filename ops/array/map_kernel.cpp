@@ -2,7 +2,7 @@
 #include "map_kernel.hpp"
 
 #include "../../codegen/glsl/text.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <bit>
 

@@ -2,7 +2,7 @@
 #include "run.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/median.hpp"
+#include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/hybrid/executor.hpp"
 #include "../backend/device_list.hpp"
 #include "chain.hpp"

@@ -1,7 +1,7 @@
 // Expressions over tensors: fused when they are built, computed when they are read.
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "fused_run.hpp"
 #include "state.hpp"
 

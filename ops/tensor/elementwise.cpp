@@ -1,7 +1,7 @@
 // Element-wise operations: the ops of ir/ops.def and functions of Values, as expressions.
 #include "../../frontend/traced_function.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 #include "operations.hpp"
 #include "state.hpp"

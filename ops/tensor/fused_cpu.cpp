@@ -1,5 +1,5 @@
 // Expressions over tensors on the CPU: the interpreter evaluates tiles of elements.
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "../run/inspection.hpp"

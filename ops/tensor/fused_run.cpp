@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../backend/kernel_store.hpp"
 
 namespace topograd::ops::detail {

@@ -2,7 +2,7 @@
 #include "state.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../run/scope.hpp"
 #include "fused_run.hpp"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../backend/kernel_store.hpp"
 #include "state.hpp"
 

@@ -1,7 +1,7 @@
 // Median wall time of a piece of work.
 #pragma once
 
-#include "../../ir/median.hpp"
+#include "../../ir/machine/stopwatch.hpp"
 #include "../engine/engine.hpp"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "../../ir/batch/pages.hpp"
+#include "../../ir/batch/row_blocks.hpp"
 #include "../../ir/batch/unset_vector.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/parallel.hpp"

@@ -3,9 +3,8 @@
 
 #include "../../autodiff/robust.hpp"
 #include "../../autodiff/second_order.hpp"
-#include "../../ir/graph.hpp"
-#include "../../ir/passes/guards.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 

@@ -8,9 +8,9 @@
 
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
 #include "../../ir/machine/formatted.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 
 namespace topograd::runtime {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "../../autodiff/derivatives.hpp"
 #include "../../autodiff/robust.hpp"
-#include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 #include "../evaluator.hpp"
 
 #include "../../autodiff/derivatives.hpp"
-#include "../../ir/whole.hpp"
+#include "../../ir/error.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "../session/values.hpp"
 #include "evaluated_problem.hpp"

@@ -1,7 +1,7 @@
 // Escape from points where the gradient vanishes but the cost decreases on both sides.
 #include "escape.hpp"
 
-#include "../../ir/checking/random.hpp"
+#include "../../ir/checking/random_program.hpp"
 #include "control.hpp"
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 #include "../../codegen/vector/kernels.hpp"
 #include "../../frontend/manifold/manifold_expression.hpp"
 #include "../../frontend/traced_function.hpp"
-#include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 #include <cmath>

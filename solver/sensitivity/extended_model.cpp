@@ -2,7 +2,7 @@
 #include "extended_model.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 #include <limits>

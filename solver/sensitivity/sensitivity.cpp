@@ -5,7 +5,6 @@
 #include "../../frontend/inspect/number_sources.hpp"
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/whole.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
 #include "../session/here_or_on_cpu.hpp"

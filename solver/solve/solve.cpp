@@ -5,7 +5,6 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/process_end.hpp"
 #include "../../ir/machine/stopwatch.hpp"
-#include "../../ir/whole.hpp"
 #include "../../runtime/profile.hpp"
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"

@@ -5,7 +5,7 @@
 #include "../../api/expression/expression.hpp"
 #include "../../codegen/glsl/c_source.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../runtime/plan/passes.hpp"
 
 #include <gtest/gtest.h>

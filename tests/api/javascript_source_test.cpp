@@ -6,7 +6,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/glsl/c_source.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 #include "../../ir/verify.hpp"
 

@@ -5,7 +5,7 @@
 #include "../../autodiff/kinks.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 
 #include <array>

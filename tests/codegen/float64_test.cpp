@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "../../ir/checking/random.hpp"
+#include "../../ir/checking/random_program.hpp"
 
 namespace topograd::codegen::test {
 namespace glsl {

@@ -1,7 +1,7 @@
 // Every form of generated kernels on a device against the evaluator: odd sizes, all strategies.
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../runtime/vulkan/recording/context.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Every op, literal and leaf of generated kernels on a device against the evaluator.
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include "kernel_requests.hpp"
 
 #include "../../autodiff/derivatives.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <cmath>
 #include <limits>

@@ -4,7 +4,7 @@
 #include "../../codegen/kernels/projection.hpp"
 #include "../../codegen/vector/kernels.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <array>
 #include <cmath>

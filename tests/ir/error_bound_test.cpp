@@ -1,6 +1,6 @@
 // Running error bounds: which answers are certain.
 #include "../../ir/checking/error_bound.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Interning, ordering of operands, extraction.
 #include "../support/random_program.hpp"
 
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>

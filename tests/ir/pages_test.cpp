@@ -1,5 +1,5 @@
 // Memory in large pages: zeroed, aligned, counted, released.
-#include "../../ir/batch/pages.hpp"
+#include "../../ir/batch/row_blocks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "../support/random_program.hpp"
 
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 #include "../../ir/verify.hpp"
 

@@ -1,7 +1,7 @@
 // Permuting slots and node order.
 #include "relabel.hpp"
 
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 #include <random>

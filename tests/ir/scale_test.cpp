@@ -3,8 +3,8 @@
 #include "relabel.hpp"
 
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 #include "../../ir/topology/topology.hpp"
 #include "../../ir/verify.hpp"

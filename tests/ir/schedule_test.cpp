@@ -1,8 +1,8 @@
 // Live values before and after scheduling.
 #include "../support/random_program.hpp"
 
-#include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "../support/random_program.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 #include "../../ir/verify.hpp"
 

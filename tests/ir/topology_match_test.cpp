@@ -3,7 +3,7 @@
 #include "relabel.hpp"
 
 #include "../../ir/evaluate.hpp"
-#include "../../ir/graph.hpp"
+#include "../../ir/program.hpp"
 #include "../../ir/text.hpp"
 #include "../../ir/topology/topology.hpp"
 #include "../../ir/verify.hpp"

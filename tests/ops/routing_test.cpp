@@ -3,7 +3,7 @@
 #include "../support/validation.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/median.hpp"
+#include "../../ir/machine/stopwatch.hpp"
 #include "../../ops/arrays.hpp"
 #include "../../ops/run/run.hpp"
 #include "../../ops/run/scope.hpp"

@@ -9,7 +9,8 @@
 
 namespace topograd::test {
 
-/// One file of the tree. `path` is relative to the root with forward slashes, e.g. "ir/graph.hpp".
+/// One file of the tree. `path` is relative to the root with forward slashes, e.g.
+/// "ir/program.hpp".
 struct SourceFile {
   std::string path;
   std::string text;

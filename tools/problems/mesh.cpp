@@ -1,7 +1,7 @@
 // Triangle meshes: spheres, subdivision, edges and stars.
 #include "mesh.hpp"
 
-#include "../../ir/checking/random.hpp"
+#include "../../ir/checking/random_program.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Choice of stored outputs, and J·p from stored columns.
 #include "compact.hpp"
 
-#include "../../../ir/graph.hpp"
 #include "../../../ir/passes/passes.hpp"
+#include "../../../ir/program.hpp"
 
 #include <algorithm>
 #include <map>

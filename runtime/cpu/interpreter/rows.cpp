@@ -1,7 +1,7 @@
 // The interpreter on rows of numbers.
 #include "rows.hpp"
 
-#include "../../../ir/leaf_space.hpp"
+#include "../../../ir/program.hpp"
 #include "interpreter.hpp"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 
 #include "../../../autodiff/robust.hpp"
 #include "../../../autodiff/second_order.hpp"
-#include "../../../ir/passes/guards.hpp"
 #include "../../../ir/passes/passes.hpp"
 #include "../../plan/column_forms.hpp"
 

@@ -1,7 +1,7 @@
 // Ridge regression of log(µs) by normal equations.
 #include "first_guess.hpp"
 
-#include "../../../ir/median.hpp"
+#include "../../../ir/machine/stopwatch.hpp"
 #include "../../cache/content_hash.hpp"
 
 #include <algorithm>

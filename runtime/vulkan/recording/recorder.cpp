@@ -2,7 +2,6 @@
 #include "recorder.hpp"
 
 #include "../../../ir/machine/stopwatch.hpp"
-#include "../../../ir/median.hpp"
 #include "../../device/kernels/kernel_cache.hpp"
 #include "../../profile.hpp"
 

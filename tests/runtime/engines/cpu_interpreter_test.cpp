@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include "../../../ir/checking/error_bound.hpp"
 #include "../../../ir/evaluate.hpp"
-#include "../../../ir/graph.hpp"
+#include "../../../ir/program.hpp"
 #include "../../../ir/text.hpp"
 #include "../../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../../runtime/cpu/tiles/cpu_work.hpp"

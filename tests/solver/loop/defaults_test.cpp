@@ -3,7 +3,7 @@
 
 #include "../../../frontend/value/math.hpp"
 #include "../../../frontend/vec.hpp"
-#include "../../../ir/checking/random.hpp"
+#include "../../../ir/checking/random_program.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../solver/solve.hpp"

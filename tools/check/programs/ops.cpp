@@ -11,8 +11,8 @@
 #include "../../../ir/checking/error_bound.hpp"
 #include "../../../ir/checking/random_program.hpp"
 #include "../../../ir/error.hpp"
-#include "../../../ir/graph.hpp"
 #include "../../../ir/passes/passes.hpp"
+#include "../../../ir/program.hpp"
 #include "../../../runtime/rows/compositions.hpp"
 #include "../../../solver/interrupts.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "../../../autodiff/derivatives.hpp"
 #include "../../../ir/checking/error_bound.hpp"
-#include "../../../ir/graph.hpp"
 #include "../../../ir/passes/passes.hpp"
+#include "../../../ir/program.hpp"
 #include "../../../ir/text.hpp"
 #include "../../../solver/interrupts.hpp"
 

@@ -18,7 +18,6 @@
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../ir/machine/stopwatch.hpp"
-#include "../../../ir/median.hpp"
 #include "../../../ops/arrays.hpp"
 #include "../../../ops/backend/device.hpp"
 #include "../../../ops/run/run.hpp"

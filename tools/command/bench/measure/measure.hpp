@@ -1,7 +1,7 @@
 // What benchmarks measure: times, the rate of copying, memory and energy.
 #pragma once
 
-#include "../../../../ir/median.hpp"
+#include "../../../../ir/machine/stopwatch.hpp"
 #include "../../../../runtime/engine/engine.hpp"
 #include "../../../../runtime/engine/traffic.hpp"
 #include "../../../../runtime/rows/rows.hpp"
