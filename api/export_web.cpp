@@ -2,7 +2,6 @@
 #include "export_web.hpp"
 
 #include "../autodiff/derivatives.hpp"
-#include "../autodiff/robust.hpp"
 #include "../codegen/glsl/c_source.hpp"
 #include "../ir/error.hpp"
 #include "../runtime/model/model.hpp"

@@ -3,9 +3,8 @@
 
 #include "../ir/passes/passes.hpp"
 #include "../ir/program.hpp"
-#include "op_numbers.hpp"
+#include "derivatives.hpp"
 #include "rules.hpp"
-#include "second_order.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include "../ir/passes/passes.hpp"
 #include "../ir/program.hpp"
-#include "op_numbers.hpp"
+#include "node_sweep.hpp"
 #include "rules.hpp"
 
 #include <algorithm>

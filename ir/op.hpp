@@ -23,7 +23,7 @@ struct Domain {
   bool max_open = false;
 };
 
-/// How a value can become infinite or NaN if the parameters are finite (autodiff/traits.hpp).
+/// How a value can become infinite or NaN if the parameters are finite (autodiff/expression.hpp).
 enum class Growth : std::uint8_t {
   affine,      ///< finite if its operands are
   smooth,      ///< finite unless it overflows, reads numbers that are not, or leaves its domain

@@ -31,7 +31,7 @@ struct Term {
       /// True if its one output is added to the objective as it is, not as half its square.
       false;
   /// ρ of its blocks, whose cost is ½ ρ(Σ r²): parameter 0 is Σ r², its uniforms are the last ones
-  /// of the topology (autodiff/robust.hpp). Null: ρ(s) = s.
+  /// of the topology (autodiff/derivatives.hpp). Null: ρ(s) = s.
   const ir::Program* loss = nullptr;
 };
 

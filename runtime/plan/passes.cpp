@@ -1,8 +1,7 @@
 // Programs and targets of the passes.
 #include "passes.hpp"
 
-#include "../../autodiff/robust.hpp"
-#include "../../autodiff/second_order.hpp"
+#include "../../autodiff/derivatives.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/program.hpp"
 

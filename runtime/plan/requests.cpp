@@ -2,7 +2,6 @@
 #include "requests.hpp"
 
 #include "../../autodiff/derivatives.hpp"
-#include "../../autodiff/robust.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -2,7 +2,6 @@
 #include "lane_kernel.hpp"
 
 #include "../../autodiff/derivatives.hpp"
-#include "../../autodiff/robust.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/program.hpp"
 

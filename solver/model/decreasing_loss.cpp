@@ -1,7 +1,7 @@
 // Detection of decreasing losses: least squares takes the square root of ρ′.
 #include "decreasing_loss.hpp"
 
-#include "../../autodiff/robust.hpp"
+#include "../../autodiff/derivatives.hpp"
 #include "../../runtime/cpu/interpreter/rows.hpp"
 #include "../../runtime/model/model.hpp"
 #include "host_terms.hpp"

@@ -69,7 +69,7 @@ double HostTerms::cost_of(const HostBlock& block, std::span<const double> residu
   return block.loss.evaluate(s)[0] / 2;
 }
 
-/// Corrects residual and Jacobian for the loss (autodiff/robust.hpp).
+/// Corrects residual and Jacobian for the loss (autodiff/derivatives.hpp).
 void HostTerms::correct(const HostBlock& block, double* r, double* jacobian) const {
   const double s = square_of({r, block.rows});
   if (!with_losses_ || block.loss.is_trivial() || !std::isfinite(s)) return;

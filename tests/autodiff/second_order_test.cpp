@@ -1,7 +1,7 @@
 // Second derivatives of every op of the table against differences in long double, and at kinks; no
 // code for any single op.
-#include "../../autodiff/second_order.hpp"
 #include <gtest/gtest.h>
+#include "../../autodiff/derivatives.hpp"
 #include "../../autodiff/kinks.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"

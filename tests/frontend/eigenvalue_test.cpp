@@ -1,6 +1,6 @@
 // The smallest eigenvalue against Eigen's solver, differences, and projectors of repeated ones.
 #include <gtest/gtest.h>
-#include "../../autodiff/second_order.hpp"
+#include "../../autodiff/derivatives.hpp"
 #include "../../frontend/mat.hpp"
 #include "../../frontend/problem.hpp"
 #include "../../ir/evaluate.hpp"

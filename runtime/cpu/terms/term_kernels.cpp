@@ -1,8 +1,7 @@
 // Programs and kernels of each part.
 #include "term_kernels.hpp"
 
-#include "../../../autodiff/robust.hpp"
-#include "../../../autodiff/second_order.hpp"
+#include "../../../autodiff/derivatives.hpp"
 #include "../../../ir/passes/passes.hpp"
 #include "../../plan/column_forms.hpp"
 

@@ -1,7 +1,7 @@
 // Test models and reference sums.
 #include "engine_models.hpp"
 
-#include "../../../autodiff/second_order.hpp"
+#include "../../../autodiff/derivatives.hpp"
 #include "../../../ir/evaluate.hpp"
 #include "../../../ir/text.hpp"
 
