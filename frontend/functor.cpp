@@ -1,6 +1,5 @@
 // Functors in Ceres' style as residual blocks: checks of sizes and rows.
 #include "functor.hpp"
-#include "refused.hpp"
 
 #include <algorithm>
 

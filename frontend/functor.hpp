@@ -1,9 +1,6 @@
 // Functors in Ceres' style as residual blocks: one pointer for each block of unknowns.
 #pragma once
 
-#include "../ir/error.hpp"
-#include "problem.hpp"
-
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -12,7 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "../ir/error.hpp"
+#include "problem.hpp"
+
 namespace topograd {
+
+/// A callable cannot be evaluated at the present values: a functor returned false. If a branch is
+/// being traced again at a trial point, the trial is rejected, as for a cost that is not finite.
+class PointRefused : public Error {
+ public:
+  explicit PointRefused(const std::string& message) : Error(ErrorCode::Unsupported, message) {}
+};
+
 namespace detail {
 
 /// A functor with one argument per block, wrapped to take an array of blocks.

@@ -1,18 +1,10 @@
 // Problem: parameters, residual blocks and their data, grouped by topology as they are added.
 #pragma once
 
-#include "../ir/batch/batch.hpp"
-#include "../ir/topology/topology.hpp"
-#include "block_kind.hpp"
-#include "constraint.hpp"
-#include "doors.hpp"
-#include "host_residual.hpp"
-#include "loss.hpp"
-#include "manifold.hpp"
-#include "parameters.hpp"
-
 #include <array>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -22,7 +14,36 @@
 #include <type_traits>
 #include <vector>
 
+#include "../ir/batch/batch.hpp"
+#include "../ir/topology/topology.hpp"
+#include "block_kind.hpp"
+#include "doors.hpp"
+#include "host_residual.hpp"
+#include "loss.hpp"
+#include "manifold.hpp"
+#include "parameters.hpp"
+
 namespace topograd {
+
+/// One constraint of a problem, which may have several rows. A handle.
+struct Constraint {
+  std::uint32_t problem = 0;
+  std::uint64_t id = 0;  ///< ascending in the order of adding; constraints have ids of their own
+};
+
+/// The constraints of one call of add_equalities() or add_inequalities(), in the order of the
+/// elements.
+struct Constraints {
+  std::uint32_t problem = 0;
+  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to, but without, `last`
+  std::size_t count = 0;
+};
+
+/// Options of a constraint.
+struct ConstraintOptions {
+  /// Appears in errors and reports, where multipliers are listed by it; copied.
+  std::string_view label = {};
+};
 
 /// Options of a residual block.
 struct ResidualOptions {

@@ -1,4 +1,4 @@
-// Plus of rotations and the sphere with Values; manifold_rotations.cpp is the same with numbers.
+// Plus of rotations and the sphere with Values; manifold.cpp is the same with numbers.
 #include "manifold_expression.hpp"
 
 #include "../quat.hpp"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "../problem/callables.hpp"
-#include "../problem/classify.hpp"
 #include "../problem/map_elements.hpp"
 #include "../problem/problem_state.hpp"
 #include "../problem/traced_path.hpp"

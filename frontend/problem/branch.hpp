@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../value/tape.hpp"
-#include "map_trace.hpp"
+#include "map_elements.hpp"
 
 #include <cstdint>
 #include <optional>

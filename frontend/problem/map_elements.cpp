@@ -1,6 +1,5 @@
 // Divides a map's arrays among its elements.
 #include "map_elements.hpp"
-#include "classify.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 #include "../parameters.hpp"
 #include "../../ir/error.hpp"
 #include "branch.hpp"
-#include "map_trace.hpp"
+#include "map_elements.hpp"
 #include "problem_state.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Raw shapes: tapes seen before. A tape of a known shape need not be brought into canonical form.
 #pragma once
 
-#include "../state/row.hpp"
+#include "../state/blocks.hpp"
 #include "../value/raw_tape.hpp"
 #include "extract.hpp"
 

@@ -1,11 +1,5 @@
-// The blocks of a problem: residuals, energies and constraints, in groups of one topology.
+// The blocks of a problem, in groups of one topology, and the residuals that penalise constraints.
 #pragma once
-
-#include "../../ir/hash.hpp"
-#include "../problem.hpp"
-#include "constraint_program.hpp"
-#include "loss_table.hpp"
-#include "row.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +10,46 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../../ir/hash.hpp"
+#include "../../ir/program.hpp"
+#include "../block_kind.hpp"
+#include "../problem.hpp"
+#include "loss_table.hpp"
+
 namespace topograd::detail {
+
+/// One row of a batch, as read from the tape.
+struct Row {
+  std::vector<std::uint32_t> indices;  ///< parameter slots, then uniform slots
+  std::vector<double> data;
+  /// Entries of the data arrays that `data` was read from, or kNoSource; empty if none was.
+  std::vector<std::uint32_t> sources;
+};
+
+/// The number comes from the user's expression and cannot be set later.
+inline constexpr std::uint32_t kNoSource = ~std::uint32_t{0};
+
+/// r_k = w (s_k − d_k c_k) for an equality c = 0, w max(0, s_k − d_k c_k) for an inequality c >= 0.
+///
+/// With w = √μ and s = λ / (μ d), half its square is −λ c + ½ μ d² c² + ½ s² μ: the term of the
+/// augmented Lagrangian (for inequalities Powell, Hestenes and Rockafellar's), up to a constant. w
+/// is a uniform after those of `plain`; the s_k of all rows, then their d_k, are numbers after its
+/// data. A NaN of c stays one.
+///
+/// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., eq. 17.36 and 17.64.
+ir::Program penalty_program(const ir::Program& plain, BlockKind kind);
+
+/// A hidden number of a new row: shifts are 0, and scales are 1.
+constexpr double hidden_number(std::uint32_t column, std::uint32_t hidden) {
+  return 2 * column < hidden ? 0 : 1;
+}
+
+/// The energy −μ Σ log (c_k + s_k) of an inequality c >= 0: NaN or infinite unless all arguments
+/// are positive. With μ = 0 it is 0 everywhere.
+///
+/// μ is the uniform of penalty_program()'s w, and s_k are its shifts: both serve one batch. The
+/// logarithm needs no scale, so d_k are not read.
+ir::Program barrier_program(const ir::Program& plain);
 
 /// Properties of the instances from `id` on, up to the next run, besides their rows.
 struct Run {

@@ -11,7 +11,7 @@
 namespace topograd {
 
 /// Minimises f subject to c = 0 and c >= 0 by the augmented Lagrangian
-/// f + Σ ½ ‖w (s − d c)‖², w = √μ, s = λ / (μ d) (frontend/state/constraint_program.hpp). d makes
+/// f + Σ ½ ‖w (s − d c)‖², w = √μ, s = λ / (μ d) (frontend/state/blocks.hpp). d makes
 /// the rows' gradients of length 1, so that units of constraints change nothing.
 ///
 /// After each minimisation λ becomes μ d (s − d c), or 0 where that is negative, if the violation

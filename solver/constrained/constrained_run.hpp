@@ -2,7 +2,7 @@
 // Karush, Kuhn and Tucker, and how a solve ends.
 #pragma once
 
-#include "../../frontend/inspect/penalties.hpp"
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"

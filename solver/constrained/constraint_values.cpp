@@ -2,7 +2,7 @@
 #include "constraint_values.hpp"
 
 #include "../../autodiff/derivatives.hpp"
-#include "../../frontend/inspect/penalties.hpp"
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../runtime/model/model.hpp"
 #include "../../runtime/plan/passes.hpp"

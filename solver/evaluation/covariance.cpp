@@ -2,7 +2,6 @@
 #include "../covariance.hpp"
 
 #include "../../frontend/inspect/array_names.hpp"
-#include "../../frontend/inspect/number_sources.hpp"
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/formatted.hpp"

@@ -2,7 +2,7 @@
 #include "model.hpp"
 
 #include "../../frontend/inspect/array_names.hpp"
-#include "../../frontend/inspect/penalties.hpp"
+#include "../../frontend/inspect/problem_use.hpp"
 #include "../../frontend/manifold/manifold_expression.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"

@@ -1,7 +1,7 @@
 // A problem in which numbers that residuals read are unknowns too.
 #pragma once
 
-#include "../../frontend/inspect/number_sources.hpp"
+#include "../../frontend/inspect/array_names.hpp"
 #include "../model/model.hpp"
 
 #include <cstddef>

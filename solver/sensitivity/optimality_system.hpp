@@ -1,7 +1,7 @@
 // The linear system of the optimality conditions at a solution, on the unknowns that may move.
 #pragma once
 
-#include "../../frontend/inspect/number_sources.hpp"
+#include "../../frontend/inspect/array_names.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"

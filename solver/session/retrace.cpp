@@ -1,8 +1,8 @@
 // An engine that never evaluates a branch that holds no longer.
 #include "retrace.hpp"
 
+#include "../../frontend/functor.hpp"
 #include "../../frontend/map/branches.hpp"
-#include "../../frontend/refused.hpp"
 #include "../../ir/error.hpp"
 #include "../../runtime/engine/outer_engine.hpp"
 #include "../model/inspect.hpp"

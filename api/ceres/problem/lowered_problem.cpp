@@ -2,7 +2,6 @@
 #include "lowered_problem.hpp"
 
 #include "../../../frontend/functor.hpp"
-#include "../../../frontend/refused.hpp"
 #include "../../../frontend/state/unknowns.hpp"
 #include "../../../frontend/value/tape.hpp"
 #include "../../../ir/error.hpp"
