@@ -3,7 +3,6 @@
 
 #include "../codegen/spirv/cross.hpp"
 #include "../codegen/spirv/shader_compiler.hpp"
-#include "../codegen/spirv/wgsl.hpp"
 #include "../runtime/device/kernels/kernel_cache.hpp"
 
 namespace topograd {

@@ -5,7 +5,6 @@
 #include "../ir/hash.hpp"
 #include "../ir/program.hpp"
 #include "accumulation.hpp"
-#include "element.hpp"
 #include "layout.hpp"
 #include "precision.hpp"
 

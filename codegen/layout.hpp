@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "element.hpp"
+#include "precision.hpp"
 
 namespace topograd::codegen {
 

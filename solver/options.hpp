@@ -2,8 +2,6 @@
 #pragma once
 
 #include "../codegen/accumulation.hpp"
-#include "../codegen/bits.hpp"
-#include "../codegen/float64.hpp"
 #include "../codegen/precision.hpp"
 #include "../frontend/parameters.hpp"
 #include "../ir/enum_table.hpp"

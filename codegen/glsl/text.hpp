@@ -1,8 +1,8 @@
 // Small pieces of GLSL text: lines with indentation, literals, identifiers.
 #pragma once
 
-#include "../element.hpp"
 #include "../kernel.hpp"
+#include "../precision.hpp"
 
 #include <concepts>
 #include <cstdint>

@@ -65,7 +65,7 @@ function(append_section title text)
 endfunction()
 
 file(WRITE ${OUTPUT}.new "// Generated from codegen/math by embed.cmake.\n"
-     "#include <topograd/codegen/math/snippets.hpp>\n\n"
+     "#include <topograd/codegen/math/library.hpp>\n\n"
      "namespace topograd::codegen::math {\n\nnamespace {\n\nconstexpr Snippet kTable[] = {\n")
 foreach(subject arithmetic exponential trigonometric)
   for_each_section(${SOURCE}/${subject}.glsl)

@@ -2,7 +2,6 @@
 #include "javascript.hpp"
 
 #include "library.hpp"
-#include "snippets.hpp"
 
 #include "../../ir/error.hpp"
 

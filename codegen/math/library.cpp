@@ -5,7 +5,6 @@
 #include <set>
 #include "../../ir/error.hpp"
 #include "../../ir/op.hpp"
-#include "snippets.hpp"
 
 namespace topograd::codegen::math {
 namespace {

@@ -1,11 +1,26 @@
-// GLSL functions that built-ins lack (f64) or get wrong (f32), collected for a shader.
+// GLSL functions that built-ins lack (f64) or get wrong (f32), and the table of their snippets.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
 #include "../kernel.hpp"
+
+namespace topograd::codegen::math {
+
+/// A function, or a few constants that belong together.
+struct Snippet {
+  std::string_view name;
+  Precision precision;
+  std::string_view needs;  ///< names of other snippets of the same precision, separated by spaces
+  std::string_view text;
+};
+
+std::span<const Snippet> snippets();
+
+}  // namespace topograd::codegen::math
 
 /// Functions are named after the ops (`exp`, `atan2`, `mod`) and carry their precision in GLSL,
 /// because one shader may use both: tg_exp_f64, tg_exp_f32. Over the whole domain, with signed

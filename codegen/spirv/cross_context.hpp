@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 #include "../../ir/error.hpp"
-#include "spirv_words.hpp"
+#include "edit_modules.hpp"
 
 namespace topograd::codegen {
 

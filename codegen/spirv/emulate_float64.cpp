@@ -17,8 +17,8 @@
 
 #include "../../ir/error.hpp"
 #include "../math/library.hpp"
+#include "edit_modules.hpp"
 #include "shader_compiler.hpp"
-#include "spirv_words.hpp"
 
 namespace topograd::codegen {
 namespace {

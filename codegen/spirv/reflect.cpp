@@ -9,7 +9,7 @@
 
 #include "../../ir/error.hpp"
 #include "cross_context.hpp"
-#include "spirv_words.hpp"
+#include "edit_modules.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // Modules as WGSL: structured control flow becomes if and loop, results become expressions.
-#include "wgsl.hpp"
+#include "cross.hpp"
 
 #include <spirv-tools/libspirv.h>
 
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
+#include "edit_modules.hpp"
 #include "emulate_float64.hpp"
-#include "spirv_words.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,7 +1,7 @@
 // Runs expressions over arrays: one kernel on a device, tiles of the interpreter on the CPU.
 #include "map.hpp"
 
-#include "../../codegen/glsl/function.hpp"
+#include "../../codegen/glsl/program.hpp"
 #include "../../codegen/glsl/text.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../backend/kernel_store.hpp"

@@ -1,7 +1,7 @@
 // Makes pipelines from kernel sources.
 #include "kernels.hpp"
 
-#include "../../codegen/spirv/khr_matrices.hpp"
+#include "../../codegen/spirv/edit_modules.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "../../codegen/float64.hpp"
 #include "../../codegen/kernel.hpp"
+#include "../../codegen/precision.hpp"
 #include "../backend.hpp"
 #include "../linear/normal_matrix.hpp"
 #include "../linear/preconditioner.hpp"

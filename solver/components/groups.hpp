@@ -1,7 +1,7 @@
 // Parts of a problem that share no free unknown, in groups of equal structure.
 #pragma once
 
-#include "../../codegen/bits.hpp"
+#include "../../codegen/precision.hpp"
 #include "../../runtime/model/model.hpp"
 
 #include <cstddef>

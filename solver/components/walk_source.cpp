@@ -2,7 +2,7 @@
 // a workgroup.
 #include "walk_source.hpp"
 
-#include "../../codegen/glsl/function.hpp"
+#include "../../codegen/glsl/program.hpp"
 #include "../../codegen/glsl/text.hpp"
 #include "../../ir/enum_table.hpp"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <spirv-tools/libspirv.hpp>
-#include "../../codegen/spirv/float_controls.hpp"
+#include "../../codegen/spirv/edit_modules.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 #include "../../codegen/math/library.hpp"
-#include "../../codegen/spirv/float_controls.hpp"
+#include "../../codegen/spirv/edit_modules.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../runtime/device/device.hpp"

@@ -4,10 +4,9 @@
 #include <functional>
 #include <map>
 #include <set>
-#include "../../codegen/spirv/khr_matrices.hpp"
+#include "../../codegen/spirv/edit_modules.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
-#include "../../codegen/spirv/spirv_words.hpp"
 #include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"

@@ -7,8 +7,8 @@
 #include <spirv_cross/spirv.hpp>
 #include <thread>
 #include "../../codegen/math/library.hpp"
+#include "../../codegen/spirv/edit_modules.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
-#include "../../codegen/spirv/spirv_words.hpp"
 #include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"

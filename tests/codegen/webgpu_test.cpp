@@ -2,8 +2,8 @@
 // JavaScript of the same programs. Opt-in: TOPOGRAD_WEBGPU=1.
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/glsl/c_source.hpp"
+#include "../../codegen/spirv/cross.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
-#include "../../codegen/spirv/wgsl.hpp"
 #include "../support/browser.hpp"
 #include "../support/random_program.hpp"
 

@@ -1,7 +1,6 @@
 // Self-test of a device's compiler: pipelines of a catalogue of kernels, of which none runs.
 #pragma once
 
-#include "../../codegen/float64.hpp"
 #include "../../codegen/precision.hpp"
 #include "../../runtime/kernel_figures.hpp"
 

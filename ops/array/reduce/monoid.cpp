@@ -1,7 +1,7 @@
 // Source of states and of their combination.
 #include "monoid.hpp"
 
-#include "../../../codegen/glsl/function.hpp"
+#include "../../../codegen/glsl/program.hpp"
 #include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
 

@@ -1,7 +1,7 @@
 // Reductions: checks, and the implementations on the CPU and on devices.
 #include "reduce.hpp"
 
-#include "../../../codegen/glsl/function.hpp"
+#include "../../../codegen/glsl/program.hpp"
 #include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "reduce_cpu.hpp"

@@ -1,7 +1,7 @@
 // How the CPU computes: its threads, and whether its bits are those of every machine.
 #pragma once
 
-#include "../../../codegen/bits.hpp"
+#include "../../../codegen/precision.hpp"
 
 namespace topograd::runtime::cpu {
 

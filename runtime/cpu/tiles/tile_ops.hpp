@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../../../codegen/bits.hpp"
+#include "../../../codegen/precision.hpp"
 #include "../../../ir/op.hpp"
 
 namespace topograd::runtime::cpu {

@@ -1,7 +1,7 @@
 // Description of a Vulkan device, and choice among the available ones.
 #pragma once
 
-#include "../../../codegen/float64.hpp"
+#include "../../../codegen/precision.hpp"
 #include "../../../ir/enum_table.hpp"
 
 #include <array>

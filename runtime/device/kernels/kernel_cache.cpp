@@ -1,7 +1,7 @@
 // Makes kernels of generated source, in the background or where they are needed.
 #include "kernel_cache.hpp"
 
-#include "../../../codegen/spirv/float_controls.hpp"
+#include "../../../codegen/spirv/edit_modules.hpp"
 #include "../../../codegen/spirv/reflect.hpp"
 #include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../../ir/error.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../codegen/kernel.hpp"
-#include "../../../codegen/spirv/float_controls.hpp"
+#include "../../../codegen/spirv/edit_modules.hpp"
 #include "../../cache/content_hash.hpp"
 #include "../device.hpp"
 

@@ -1,4 +1,4 @@
-// Addition by compare-and-swap of the bits.
+// Atomic additions of floating-point numbers: by compare-and-swap of the bits, and natively.
 #include "atomic_add.hpp"
 
 namespace topograd::codegen {
@@ -32,6 +32,12 @@ void add_to_results(uint position, double value) {
 }
 )";
 
+constexpr std::string_view kNativeAdd = R"(
+void add_to_results(uint position, {T} value) {
+  atomicAdd(results[position], value);
+}
+)";
+
 }  // namespace
 
 void declare_atomic_cas(const KernelRequest& request, Shader& shader) {
@@ -42,6 +48,13 @@ void declare_atomic_cas(const KernelRequest& request, Shader& shader) {
     shader.need_extension("GL_EXT_shader_atomic_int64");
   }
   shader.declare("add", (narrow ? kCompareAndSwap32 : kCompareAndSwap64).substr(1));
+}
+
+void declare_atomic_float(const KernelRequest& request, Shader& shader) {
+  shader.use(BufferRole::results, element_of(request.precision), Access::read_write);
+  shader.need_extension("GL_EXT_shader_atomic_float");
+  shader.declare("add", substitute(kNativeAdd.substr(1),
+                                   {{"T", std::string(scalar_type(request.precision))}}));
 }
 
 }  // namespace topograd::codegen
