@@ -3,7 +3,7 @@
 
 #include "../ir/passes/passes.hpp"
 #include "../ir/program.hpp"
-#include "../runtime/cpu/interpreter/rows.hpp"
+#include "../runtime/cpu/interpreter/interpreter.hpp"
 #include "../runtime/rows/compositions.hpp"
 #include "../solver/session/device_engine.hpp"
 

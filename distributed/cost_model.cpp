@@ -1,7 +1,7 @@
 // Counts what is in the parts of a model, and predicts times of steps.
 #include "cost_model.hpp"
 
-#include "../runtime/model/block_numbers.hpp"
+#include "../runtime/model/model.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,6 @@
 // The part of a model that one rank holds, and the blocks of unknowns in it.
 #pragma once
 
-#include "../runtime/model/block_numbers.hpp"
 #include "../runtime/model/model.hpp"
 
 #include <cstdint>

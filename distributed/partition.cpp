@@ -2,7 +2,7 @@
 #include "partition.hpp"
 
 #include "../ir/error.hpp"
-#include "../runtime/model/block_numbers.hpp"
+#include "../runtime/model/model.hpp"
 #include "communicator.hpp"
 
 #include <scotch.h>

@@ -319,7 +319,7 @@ struct SolverOptions {
   /// where the device has float64; `automatic` does so only where it has none. See requirements.md.
   Float64 float64 = Float64::automatic;
   std::optional<Accumulation> accumulation = {};  ///< accumulation strategy; empty: chosen
-  /// Choices of an earlier run (Summary::plan, plan_json.hpp), used if topology, pass and size
+  /// Choices of an earlier run (Summary::plan, plan_record.hpp), used if topology, pass and size
   /// are the same.
   std::shared_ptr<const runtime::PlanRecord> plan = {};
   /// Number of instances below which `automatic` stays on the CPU; empty: process_defaults().

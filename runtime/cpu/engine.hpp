@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../engine/engine.hpp"
-#include "tiles/cpu_work.hpp"
+#include "tiles/pool.hpp"
 
 #include <memory>
 #include <string>

@@ -1,11 +1,12 @@
 // Kinds of evaluation, and defaults for optional abilities.
 #include "engine.hpp"
 
-#include "../../ir/error.hpp"
-#include "first_order.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "../../ir/error.hpp"
+#include "elimination.hpp"
+#include "first_order.hpp"
 
 namespace topograd::runtime {
 namespace {
@@ -117,6 +118,16 @@ std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<M
     same->device = std::max(same->device, one.device);
   }
   return uses;
+}
+
+EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars) {
+  if (Elimination* const able = engine.abilities().elimination) return able->eliminate(scalars);
+  return {.why = {MatrixReason::no_ability}};
+}
+
+FactorUse factorize(Engine& engine, bool wanted) {
+  if (Elimination* const able = engine.abilities().elimination) return able->factorize(wanted);
+  return {.why = {MatrixReason::no_ability}};
 }
 
 }  // namespace topograd::runtime

@@ -16,7 +16,7 @@
 #include "../linear/normal_matrix.hpp"
 #include "../linear/preconditioner.hpp"
 #include "../model/model.hpp"
-#include "../plan/pass.hpp"
+#include "../plan/passes.hpp"
 #include "../plan/record/plan_record.hpp"
 #include "damped_steps.hpp"
 #include "engine_stats.hpp"

@@ -11,8 +11,8 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/short_loop.hpp"
-#include "elimination_tree.hpp"
 #include "fill_order.hpp"
+#include "supernodes.hpp"
 
 namespace topograd::runtime {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "block_graph.hpp"
+#include "fill_order.hpp"
 #include "supernodes.hpp"
 
 namespace topograd::runtime {

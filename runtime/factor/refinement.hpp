@@ -1,7 +1,7 @@
 // Solutions by a factor, refined with residuals in double precision, and how exact they are.
 #pragma once
 
-#include "block_graph.hpp"
+#include "fill_order.hpp"
 
 #include <functional>
 #include <span>

@@ -1,13 +1,90 @@
-// Blocks that are eliminated together, as one dense front.
+// The elimination tree of a block graph in a given order, and supernodes, each one dense front.
 #pragma once
 
-#include "elimination_tree.hpp"
-#include "tile.hpp"
-
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "fill_order.hpp"
+
 namespace topograd::runtime {
+
+/// Rows of a tile, and columns of the tiles on the diagonal: as many double-precision numbers as a
+/// line of the cache and the widest registers have.
+inline constexpr std::uint32_t kTile = 8;
+
+inline constexpr std::uint32_t kNoFront = ~std::uint32_t{0};
+
+/// The children of each node, in one list: ascending, until they are sorted otherwise.
+struct Forest {
+  /// parent  of each node; kNoFront for roots
+  explicit Forest(std::span<const std::uint32_t> parent) : starts(parent.size() + 1) {
+    const auto n = static_cast<std::uint32_t>(parent.size());
+    for (std::uint32_t k = 0; k < n; ++k) {
+      if (parent[k] == kNoFront) {
+        roots.push_back(k);
+      } else {
+        ++starts[parent[k] + 1];
+      }
+    }
+    for (std::uint32_t k = 0; k < n; ++k) starts[k + 1] += starts[k];
+    items.resize(starts.back());
+    std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
+    for (std::uint32_t k = 0; k < n; ++k)
+      if (parent[k] != kNoFront) items[next[parent[k]]++] = k;
+  }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(starts.size()) - 1; }
+  std::uint32_t count(std::uint32_t node) const { return starts[node + 1] - starts[node]; }
+  std::span<std::uint32_t> children(std::uint32_t node) {
+    return std::span(items).subspan(starts[node], count(node));
+  }
+
+  std::vector<std::uint32_t> starts;  ///< in items, and its size
+  std::vector<std::uint32_t> items;
+  std::vector<std::uint32_t> roots;  ///< ascending
+};
+
+/// Nodes so that descendants come directly before their ancestor. Children and roots keep the order
+/// of the forest's lists.
+inline std::vector<std::uint32_t> postorder(const Forest& forest) {
+  std::vector<std::uint32_t> order, open, next(forest.starts.begin(), forest.starts.end() - 1);
+  order.reserve(forest.size());
+  for (const std::uint32_t root : forest.roots) {
+    open.push_back(root);
+    while (!open.empty()) {
+      const std::uint32_t k = open.back();
+      if (next[k] < forest.starts[k + 1]) {
+        open.push_back(forest.items[next[k]++]);
+      } else {
+        order.push_back(k);
+        open.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
+/// Places in the order take the part of columns. The order is a postorder of the tree: descendants
+/// of a place come directly before it.
+///
+/// Source: Liu, The Role of Elimination Trees in Sparse Factorization, SIAM J. Matrix Anal. Appl.
+/// 11 (1990).
+struct EliminationTree {
+  /// Makes a postorder of the order, which leaves the factor's entries the same.
+  ///
+  ///   order  blocks by place
+  ///
+  /// Cost: nearly linear in the edges of the graph.
+  EliminationTree(const BlockGraph& graph, std::vector<std::uint32_t> order);
+
+  std::vector<std::uint32_t> order;     ///< blocks by place
+  std::vector<std::uint32_t> parent;    ///< by place; kNoFront for roots
+  std::vector<std::uint32_t> children;  ///< number of them, by place
+  /// Rows of the factor in the first column of a place's block, the diagonal included; counted in
+  /// columns of the matrix.
+  std::vector<std::uint32_t> rows;
+};
 
 /// Rounded up to whole tiles.
 constexpr std::uint32_t tiled(std::uint32_t n) { return (n + kTile - 1) / kTile * kTile; }

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "backend.hpp"
-#include "device_list.hpp"
 #include "recorder.hpp"
 #include "routing/options.hpp"
 #include "routing/scheduler.hpp"

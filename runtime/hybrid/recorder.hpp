@@ -1,7 +1,7 @@
 // The record of an executor's tasks: counters, trace, log and observer.
 #pragma once
 
-#include "device_list.hpp"
+#include "backend.hpp"
 #include "task.hpp"
 #include "telemetry/telemetry.hpp"
 #include "telemetry/trace.hpp"

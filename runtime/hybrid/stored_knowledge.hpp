@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../cache/disk_cache.hpp"
-#include "device_list.hpp"
+#include "backend.hpp"
 #include "routing/knowledge.hpp"
 #include "telemetry/telemetry.hpp"
 

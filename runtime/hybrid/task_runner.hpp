@@ -1,7 +1,7 @@
 // Runs an executor's tasks: one after a decision, lists by kernel, and parts on both sides.
 #pragma once
 
-#include "device_list.hpp"
+#include "backend.hpp"
 #include "recorder.hpp"
 #include "task.hpp"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Eigen/Core>
-
 #include <memory>
 
 namespace topograd::runtime {
@@ -44,5 +43,11 @@ Svd fast_svd(const Eigen::MatrixXd& matrix, SvdVectors vectors);
 
 /// R of A = Q R: min(rows, columns) rows.
 Eigen::MatrixXd upper_factor(const Eigen::MatrixXd& matrix);
+
+/// Replaces the negative eigenvalues of a packed matrix (its upper triangle, row by row) by 0. A
+/// matrix without any keeps its bits; one that is not finite stays as it is.
+///
+///   packed  n (n + 1) / 2 numbers    eigen  reused memory
+void remove_negative_part(Eigen::Index n, double* packed, SymmetricEigen& eigen);
 
 }  // namespace topograd::runtime

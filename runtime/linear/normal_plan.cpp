@@ -3,7 +3,7 @@
 
 #include "../../codegen/vector/kernels.hpp"
 #include "../../ir/machine/parallel.hpp"
-#include "../model/block_numbers.hpp"
+#include "../model/model.hpp"
 #include "../plan/partition.hpp"
 
 #include <algorithm>

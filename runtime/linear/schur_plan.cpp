@@ -2,7 +2,7 @@
 #include "schur_plan.hpp"
 
 #include "../../codegen/vector/kernels.hpp"
-#include "../model/block_numbers.hpp"
+#include "../model/model.hpp"
 
 #include <algorithm>
 #include <array>

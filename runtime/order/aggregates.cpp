@@ -3,9 +3,9 @@
 
 #include "../../ir/batch/unset_vector.hpp"
 #include "../../ir/machine/parallel.hpp"
-#include "../model/block_numbers.hpp"
+#include "../model/model.hpp"
 #include "../plan/plan.hpp"
-#include "neighbours.hpp"
+#include "order.hpp"
 
 #include <algorithm>
 #include <atomic>

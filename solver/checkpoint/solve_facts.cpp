@@ -3,7 +3,7 @@
 
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/content_hash.hpp"
-#include "../../runtime/plan/record/plan_json.hpp"
+#include "../../runtime/plan/record/plan_record.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Steps by conjugate gradients on the engine.
 #pragma once
 
-#include "../../runtime/cpu/tiles/cpu_work.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../runtime/model/model.hpp"
 #include "step_solver.hpp"
 

@@ -2,7 +2,7 @@
 #include "decreasing_loss.hpp"
 
 #include "../../autodiff/derivatives.hpp"
-#include "../../runtime/cpu/interpreter/rows.hpp"
+#include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../runtime/model/model.hpp"
 #include "host_terms.hpp"
 #include "nonfinite.hpp"

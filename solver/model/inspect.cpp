@@ -6,7 +6,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/topology/topology.hpp"
-#include "../../runtime/cpu/interpreter/rows.hpp"
+#include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../runtime/model/model.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "nonfinite.hpp"

@@ -7,7 +7,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/formatted.hpp"
 #include "../../ir/passes/passes.hpp"
-#include "../../runtime/cpu/interpreter/rows.hpp"
+#include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../runtime/model/model.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "decreasing_loss.hpp"

@@ -1,7 +1,7 @@
 // Plan records as JSON.
 #include "target.hpp"
 
-#include "../../runtime/plan/record/plan_json.hpp"
+#include "../../runtime/plan/record/plan_record.hpp"
 
 namespace topograd::fuzz {
 

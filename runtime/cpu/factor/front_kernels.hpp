@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../tiles/cpu_work.hpp"
+#include "../tiles/pool.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,14 +1,66 @@
-// The interpreter: runs a lowered program on tiles of instances.
+// The interpreter: lowers programs to instructions, and runs them on tiles of instances or on rows.
 #pragma once
-
-#include "../tiles/column.hpp"
-#include "../tiles/tile_ops.hpp"
-#include "lower.hpp"
 
 #include <cstdint>
 #include <vector>
 
+#include "../../../ir/program.hpp"
+#include "../../rows/rows.hpp"
+#include "../tiles/column.hpp"
+#include "../tiles/pool.hpp"
+#include "../tiles/tile_ops.hpp"
+
 namespace topograd::runtime::cpu {
+
+/// Place of an operand: constants are numbered first, then columns, then registers.
+using Place = std::uint32_t;
+
+struct Instruction {
+  enum class Action : std::uint8_t {
+    Apply,  ///< out = op(a, b, c)
+    Both,   ///< out = pair(a, b, c)
+    Load,   ///< out = gathered leaf number a
+    Store   ///< output number out = a
+  };
+  static constexpr std::uint32_t kNoOutput = ~std::uint32_t{0};
+
+  Action action = Action::Apply;
+  ir::Op op = ir::Op::Literal;
+  Pair pair = Pair::AddAdd;
+  std::uint32_t out = 0;
+  Place a = 0, b = 0, c = 0;
+  /// Number of the output that the result of Apply or Both is, if nothing else reads it.
+  std::uint32_t output = kNoOutput;
+};
+
+/// A leaf that instructions load (an index column selects from a vector) or read in place (a
+/// column).
+struct LeafUse {
+  ir::Op op = ir::Op::Data;
+  std::uint32_t slot = 0;
+  friend bool operator==(const LeafUse&, const LeafUse&) = default;
+};
+
+/// A program as instructions on tiles.
+struct TileProgram {
+  std::vector<Instruction> instructions;
+  std::vector<double> literals;  ///< first places: tiles of equal numbers
+  std::vector<LeafUse> columns;  ///< next places: Data and Seed leaves, read in place
+  std::uint32_t registers = 0;   ///< last places: tiles of the worker
+  std::vector<LeafUse> gathers;  ///< loaded: Parameter, Tangent and Uniform leaves
+  std::uint32_t outputs = 0;
+
+  Place first_column() const { return static_cast<Place>(literals.size()); }
+  Place first_register() const { return static_cast<Place>(literals.size() + columns.size()); }
+  Place places() const { return first_register() + registers; }
+};
+
+/// Lowers a program: expands composite ops, schedules nodes and drops dead ones. An op whose value
+/// only one other op reads is fused with it into one instruction if such a pair exists.
+///
+/// A register is free after the last read of its value. A leaf is loaded right before its first
+/// use. Cost: linear in nodes.
+TileProgram lower(const ir::Program& program);
 
 /// A lowered program in one precision, with its constants in tiles. Read-only while it runs.
 template <class T>
@@ -68,5 +120,8 @@ class Worker {
   Column<T> registers_, outputs_;
   std::vector<const T*> constants_and_columns_;
 };
+
+/// Makes a runner on the calling thread with this machine's instruction set.
+std::unique_ptr<RowRunner> make_row_runner(Precision precision, Bits bits = Bits::native);
 
 }  // namespace topograd::runtime::cpu

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../../ir/error.hpp"
-#include "../../linear/coarse_control.hpp"
+#include "../../linear/coarse_plan.hpp"
 #include "block_jacobi.hpp"
 #include "two_level.hpp"
 

@@ -4,7 +4,7 @@
 #include "../../model/model.hpp"
 #include "../interpreter/compact.hpp"
 #include "../interpreter/interpreter.hpp"
-#include "../tiles/cpu_work.hpp"
+#include "../tiles/pool.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,9 +1,5 @@
-// Threads of one engine: loops over fixed ranges and sums whose bits do not depend on the number of
-// threads.
+// Threads of one engine: loops over fixed ranges, and sums in an order that no thread changes.
 #pragma once
-
-#include "../../../ir/machine/parallel.hpp"
-#include "../../../ir/machine/short_loop.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +7,21 @@
 #include <span>
 #include <vector>
 
+#include "../../../codegen/precision.hpp"
+#include "../../../ir/machine/parallel.hpp"
+#include "../../../ir/machine/short_loop.hpp"
+
 namespace topograd::runtime::cpu {
+
+using codegen::Bits;
+
+/// A number of threads converts to it.
+struct CpuWork {
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  CpuWork(int of_threads = 0, Bits of_bits = Bits::native) : threads(of_threads), bits(of_bits) {}
+  int threads;  ///< 0 = all
+  Bits bits;    ///< of factors
+};
 
 /// Sums recursively by halves; the order depends on the length alone.
 double pairwise_sum(std::span<const double> values);

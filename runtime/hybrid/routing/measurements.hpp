@@ -20,7 +20,6 @@
 #include "first_guess.hpp"
 #include "history.hpp"
 #include "knowledge.hpp"
-#include "transfer_times.hpp"
 
 namespace topograd::runtime::hybrid {
 

@@ -1,14 +1,14 @@
-// The plan record: the choices for each batch, their origin, and their figures.
+// The plan record: the choices for each batch, their origin and figures; also as JSON.
 #pragma once
-
-#include "../../../codegen/accumulation.hpp"
-#include "../../../ir/enum_table.hpp"
-#include "../../kernel_figures.hpp"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "../../../codegen/accumulation.hpp"
+#include "../../../ir/enum_table.hpp"
+#include "../../kernel_figures.hpp"
 
 namespace topograd::runtime {
 
@@ -66,5 +66,18 @@ struct PlanRecord {
 
 /// Instances of one size class are within a factor of two: the class is ⌊log₂ n⌋.
 std::uint32_t size_class(std::uint64_t instances);
+
+/// Writes {"device", "precision", "workgroup_size", "product", "batches": [{"topology", "name",
+/// "pass", "instances", "accumulation", "chosen_by", "candidates": [{"accumulation", "estimate",
+/// "measured_us", "one_pass"}], "one_pass"}], "kernels": [{"name", "workgroup_size", "glsl_ms",
+/// "spirv_ms", "pipeline_ms", "origin", "figures"}]}, indented; figures only if the driver gives
+/// some.
+std::string to_json(const PlanRecord& plan);
+
+/// Reads the output of to_json(). Unknown keys are skipped, candidates may be missing.
+///
+/// Throws Error{Parse} for text that is not JSON (with the position), or if a key is missing or has
+/// another type; Error{InvalidArgument} for an unknown name.
+PlanRecord parse_plan(std::string_view text);
 
 }  // namespace topograd::runtime

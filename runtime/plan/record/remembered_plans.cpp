@@ -2,7 +2,7 @@
 #include "remembered_plans.hpp"
 
 #include "../../../ir/error.hpp"
-#include "plan_json.hpp"
+#include "plan_record.hpp"
 
 #include <algorithm>
 #include <span>

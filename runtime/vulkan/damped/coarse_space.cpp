@@ -1,6 +1,6 @@
 // Vectors, matrix and inverse of a coarse space, and its part of the preconditioner.
 #include "../../../ir/machine/state_record.hpp"
-#include "../../linear/coarse_control.hpp"
+#include "../../linear/coarse_plan.hpp"
 #include "device_preconditioner.hpp"
 
 #include <algorithm>

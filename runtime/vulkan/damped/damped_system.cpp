@@ -10,7 +10,7 @@
 #include "../../../ir/machine/state_record.hpp"
 #include "../../engine/column_scaling.hpp"
 #include "../../factor/factor_report.hpp"
-#include "../recording/hazards.hpp"
+#include "../recording/recorder.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

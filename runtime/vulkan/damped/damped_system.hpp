@@ -13,7 +13,6 @@
 #include "../../engine/damped_steps.hpp"
 #include "../linear/conjugate_gradients.hpp"
 #include "../linear/normal_products.hpp"
-#include "../steps/accepted_points.hpp"
 #include "../steps/point_moves.hpp"
 #include "device_elimination.hpp"
 #include "device_preconditioner.hpp"

@@ -10,7 +10,6 @@
 #include "../../engine/damped_steps.hpp"
 #include "../linear/normal_products.hpp"
 #include "../recording/vector_ops.hpp"
-#include "../steps/accepted_points.hpp"
 #include "../steps/point_moves.hpp"
 
 namespace topograd::runtime::vulkan {

@@ -1,7 +1,7 @@
 // Evaluations that run while the caller does something else.
 #pragma once
 
-#include "../steps/accepted_points.hpp"
+#include "../steps/point_moves.hpp"
 #include "../terms/term_sums.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // How products with JᵀJ are made: by evaluating it, from a stored Jacobian, or from its blocks.
 #include "normal_products.hpp"
 
-#include "../recording/hazards.hpp"
+#include "../recording/recorder.hpp"
 #include "../terms/sum_choices.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "../../cpu/tiles/pool.hpp"
-#include "../../model/block_numbers.hpp"
+#include "../../model/model.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "../../device/device.hpp"
 #include "../../device/kernels/kernel_cache.hpp"
 #include "../../engine/engine.hpp"
+#include "../../plan/plan.hpp"
 #include "context.hpp"
 
 namespace topograd::runtime::vulkan {
@@ -139,6 +141,26 @@ class Recorder {
   Submission last_;
   std::uint64_t dispatches_ = 0;
   std::chrono::steady_clock::time_point last_timed_;  // end of the last timing
+};
+
+/// Arrays written since the last barrier; a pass that adds to one of them again needs a barrier
+/// first.
+class Hazards {
+ public:
+  explicit Hazards(CommandList& list) : list_(list) {}
+  void write(std::uint32_t array) {
+    const bool again = array == kScalars ? !written_.empty()
+                                         : written_.contains(array) || written_.contains(kScalars);
+    if (again) {
+      list_.barrier();
+      written_.clear();
+    }
+    written_.insert(array);
+  }
+
+ private:
+  CommandList& list_;
+  std::set<std::uint32_t> written_;
 };
 
 }  // namespace topograd::runtime::vulkan

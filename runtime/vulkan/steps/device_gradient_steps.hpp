@@ -13,7 +13,6 @@
 
 #include "../../engine/first_order.hpp"
 #include "../terms/term_sums.hpp"
-#include "accepted_points.hpp"
 #include "point_moves.hpp"
 
 namespace topograd::runtime::vulkan {

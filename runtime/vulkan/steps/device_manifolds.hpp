@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../../linear/block_rows.hpp"
-#include "../../model/block_numbers.hpp"
 #include "../../model/model.hpp"
 #include "../recording/vector_ops.hpp"
 

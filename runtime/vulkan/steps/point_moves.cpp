@@ -1,12 +1,13 @@
-// Projections on bounds, moves along manifolds, and norms that take both into account.
+// Projections on bounds, moves along manifolds, their norms, and lists that accept trial points.
 #include "point_moves.hpp"
-
-#include "../../../ir/error.hpp"
 
 #include <algorithm>
 #include <iterator>
 
+#include "../../../ir/error.hpp"
+
 namespace topograd::runtime::vulkan {
+
 void PointMoves::build() {
   manifolds_ = nullptr;
   for (Buffer* buffer : {&lower_, &upper_, &ambient_, &off_tangent_}) *buffer = Buffer();
@@ -242,6 +243,33 @@ void PointMoves::record_contracted(CommandList& list, const Buffer& vector) {
   if (!on_manifolds()) return;
   manifolds_->record_contract(list, vector);
   list.barrier();
+}
+
+void AcceptedPoints::prepare() {
+  if (lists_->accept.list) return;
+  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
+  lists_->accept =
+      recorder_.make_list("accept", [&](CommandList& l) { l.copy(v_.trial, 0, v_.x, 0, bytes); });
+  for (std::size_t k = 0; k < staged_->points.size(); ++k) {
+    staged_->points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
+    lists_->accept_and_stage[k] = recorder_.make_list("accept_and_stage", [&](CommandList& l) {
+      l.copy(v_.trial, 0, v_.x, 0, bytes);
+      l.copy(v_.trial, 0, staged_->points[k], 0, bytes);
+    });
+  }
+}
+
+const Recorded& AcceptedPoints::accepting() {
+  ++staged_->accepted;
+  return staged_->due() ? lists_->accept_and_stage[staged_->begin()] : lists_->accept;
+}
+
+bool AcceptedPoints::last_known_point(std::span<double> x) { return staged_->read(problem_, x); }
+
+const AcceptedPoints::Scalars& AcceptedPoints::read_scalars() {
+  const auto& values = v_.ops->read(recorder_.last());
+  staged_->arrive();  // the read-back was queued behind it
+  return values;
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "../recording/hazards.hpp"
+#include "../recording/recorder.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

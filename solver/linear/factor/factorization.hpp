@@ -1,7 +1,7 @@
 // Factorisations of symmetric positive definite matrices with one pattern.
 #pragma once
 
-#include "../../../runtime/cpu/tiles/cpu_work.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../runtime/factor/factor_report.hpp"
 #include "../../options.hpp"
 #include "elimination.hpp"

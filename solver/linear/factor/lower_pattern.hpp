@@ -1,7 +1,7 @@
 // Eigen's sparse matrices as the factorisation reads them, and parts of them.
 #pragma once
 
-#include "../../../runtime/factor/block_graph.hpp"
+#include "../../../runtime/factor/fill_order.hpp"
 #include "elimination.hpp"
 
 #include <Eigen/Core>

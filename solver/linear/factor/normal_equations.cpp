@@ -2,7 +2,7 @@
 #include "normal_equations.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../../runtime/linear/negative_part.hpp"
+#include "../../../runtime/linear/dense.hpp"
 #include "panel.hpp"
 
 #include <algorithm>

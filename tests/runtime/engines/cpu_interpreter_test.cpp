@@ -6,7 +6,7 @@
 #include "../../../ir/program.hpp"
 #include "../../../ir/text.hpp"
 #include "../../../runtime/cpu/interpreter/interpreter.hpp"
-#include "../../../runtime/cpu/tiles/cpu_work.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Neighbour lists against those of a simple loop, on any number of threads.
-#include "../../../runtime/order/neighbours.hpp"
+#include "../../../runtime/order/order.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Plan records as JSON: round trip, and invalid records.
-#include "../../../runtime/plan/record/plan_json.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../runtime/plan/record/plan_record.hpp"
 
 #include <gtest/gtest.h>
 

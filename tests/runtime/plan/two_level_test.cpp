@@ -3,7 +3,6 @@
 
 #include "../../../runtime/cpu/engine.hpp"
 #include "../../../runtime/cpu/linear/two_level.hpp"
-#include "../../../runtime/linear/coarse_control.hpp"
 #include "../../../runtime/linear/coarse_plan.hpp"
 
 #include <Eigen/Dense>

@@ -2,7 +2,7 @@
 // backends.
 #pragma once
 
-#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../../runtime/engine/engine.hpp"
 
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../ir/error.hpp"
-#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../../runtime/engine/engine.hpp"
 
 #include <cstddef>

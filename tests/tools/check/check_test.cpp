@@ -6,7 +6,7 @@
 #include "../../../ir/checking/error_bound.hpp"
 #include "../../../ir/checking/random_program.hpp"
 #include "../../../ir/error.hpp"
-#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../../tools/check/programs/gradients.hpp"
 #include "../../../tools/check/programs/ops.hpp"
 #include "../../../tools/check/programs/random.hpp"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
-#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../runtime/cpu/interpreter/interpreter.hpp"
 #include "../../../tools/check/programs/ops.hpp"
 
 #include <algorithm>

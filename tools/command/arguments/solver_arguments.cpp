@@ -5,7 +5,7 @@
 #include "telemetry.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/option_table.hpp"
 
 #include <memory>

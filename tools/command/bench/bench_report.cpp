@@ -7,7 +7,7 @@
 #include "../../../runtime/cpu/copy_rate.hpp"
 #include "../../../runtime/model/model.hpp"
 #include "../../../runtime/order/order.hpp"
-#include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/options.hpp"

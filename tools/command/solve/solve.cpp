@@ -5,7 +5,7 @@
 #include "../../../frontend/inspect/unread_blocks.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../ir/error.hpp"
-#include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/device_ahead.hpp"
 #include "../../../solver/summary.hpp"
