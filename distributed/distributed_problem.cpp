@@ -7,7 +7,7 @@
 #include "../ir/text.hpp"
 #include "../runtime/cache/content_hash.hpp"
 #include "../solver/checkpoint/solve_facts.hpp"
-#include "../solver/model/manifold_blocks.hpp"
+#include "../solver/model/model.hpp"
 #include "../solver/solve.hpp"
 #include "shared_file.hpp"
 

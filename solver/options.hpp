@@ -106,7 +106,7 @@ inline constexpr EnumRow<LinearSolver> kLinearSolvers[] = {
 TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
 
-/// The place in which `cholesky` factorises the normal equations (plan/decide_factor.hpp). Naming
+/// The place in which `cholesky` factorises the normal equations (plan/step_times.hpp). Naming
 /// the device selects cholesky if linear_solver is automatic.
 enum class FactorPlace {
 #define TG_FACTOR(row, ...) row,
@@ -308,7 +308,7 @@ struct SolverOptions {
   int max_lbfgs_rank = 20;             ///< steps that lbfgs remembers, >= 1
   LineSearchOptions line_search = {};  ///< line search of lbfgs and newton
   /// On problems with energies: how often lbfgs and newton continue from a point where they have
-  /// converged, if the cost falls on both sides of it (first_order/escape.hpp), >= 0.
+  /// converged, if the cost falls on both sides of it (first_order/descent.hpp), >= 0.
   int max_escapes = 3;
   FirstOrderOptions first_order = {};  ///< steps of adam, adamw and sgd
 

@@ -35,7 +35,7 @@ class SolveGroup {
   /// False if engines of some processes cannot move blocks on manifolds, so that the host of each
   /// makes such steps. The same on all processes.
   virtual bool moves_blocks() const { return true; }
-  /// True if each process has a share of the residuals (solver/model/model_shares.hpp). The same on
+  /// True if each process has a share of the residuals (solver/model/model.hpp). The same on
   /// all processes.
   virtual bool has_shares() const { return false; }
   /// Makes the model of a process's share one of all processes: it gets all of their topologies, in

@@ -1,13 +1,8 @@
-// Checkpoints of a running solve, and the one that it resumes.
+// Checkpoints of a running solve, their files, and the one that it resumes.
 #pragma once
 
-#include "../../ir/machine/state_record.hpp"
-#include "../options.hpp"
-#include "../solve_group.hpp"
-#include "../summary.hpp"
-#include "solve_facts.hpp"
-
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -15,7 +10,39 @@
 #include <utility>
 #include <vector>
 
+#include "../../ir/machine/state_record.hpp"
+#include "../options.hpp"
+#include "../solve_group.hpp"
+#include "../summary.hpp"
+#include "solve_facts.hpp"
+
 namespace topograd {
+
+/// The state as a file:
+///
+///   bytes 0–7    "TGCHECK\n"
+///   bytes 8–15   version of this format, 1
+///   bytes 16–23  number of bytes after the header
+///   bytes 24–39  hash of these bytes (runtime/cache/content_hash.hpp)
+///   bytes 40–    the state
+///
+/// Numbers are in little endian.
+std::vector<std::byte> seal_checkpoint(std::span<const std::byte> state);
+/// The state of a file, to be restored. Throws Error{Parse} if the bytes are not what
+/// seal_checkpoint() has made.
+ir::StateRecord open_checkpoint(std::span<const std::byte> file);
+
+/// Replaces the file as a whole (platform::write_durable_file()). Returns the reason why it failed,
+/// or "".
+std::string write_checkpoint(const std::string& path, std::span<const std::byte> state);
+/// The bytes of a file. Throws Error{File} that names it.
+std::string read_checkpoint_file(const std::string& path);
+/// As open_checkpoint() of the file's bytes; errors name the file.
+ir::StateRecord open_checkpoint(const std::string& path, const std::string& bytes);
+
+/// Saves or restores what the summary of a solve that goes on continues: history, costs, counts of
+/// steps, times of its phases. Throws Error{Parse} for counts that cannot be.
+void transfer_summary(ir::StateRecord& record, Summary& summary);
 
 /// Writes the state of one solve to SolverOptions::checkpoint, and has the state of the solve that
 /// SolverOptions::resume continues. A method of minimisation saves and restores its state by one

@@ -2,7 +2,6 @@
 #include "barrier.hpp"
 
 #include "constraint_values.hpp"
-#include "multiplier_fit.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
-#include "inner_solves.hpp"
+#include "constrained_run.hpp"
 
 namespace topograd {
 

@@ -1,21 +1,75 @@
-// Shared parts of the outer loops of constrained solves: the rows of constraints, the conditions of
-// Karush, Kuhn and Tucker, and how a solve ends.
+// What the outer loops of constrained solves share: rows, conditions, inner solves.
 #pragma once
 
-#include "../../frontend/inspect/problem_use.hpp"
-#include "../host/tangent_space.hpp"
-#include "../model/model.hpp"
-#include "../options.hpp"
-#include "../summary.hpp"
-#include "inner_solves.hpp"
-#include "stationarity.hpp"
-
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "../../frontend/inspect/problem_use.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../host/tangent_space.hpp"
+#include "../model/model.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
+
 namespace topograd {
+
+/// Minimisations on one engine, each from where the last one ended.
+class InnerSolves {
+ public:
+  virtual ~InnerSolves() = default;
+  /// An engine for this kind of evaluation at the best point, with the present numbers of the
+  /// problem. Until the next call.
+  virtual runtime::Engine& engine(runtime::Pass pass) = 0;
+  virtual std::span<const double> point() const = 0;
+  /// Makes x the point from which the next minimisation starts.
+  virtual void move(std::span<const double> x) = 0;
+  /// Minimises the cost until max |gradient| <= `bound`, or until another rule ends it; history,
+  /// counts, termination and message go to the summary.
+  ///
+  ///   anew  starts with the trust region of the options, not with that of the last minimisation
+  virtual void minimize(double bound, bool anew) = 0;
+};
+
+/// Judges gradients of the Lagrangian by the size of the objective's: tolerances are shares of it.
+class Stationarity {
+ public:
+  ///   gradient  max |∇f| at the start
+  void start(double gradient) { first_ = gradient; }
+  ///   gradient  max |∇f| at the present point
+  void measure(double gradient) {
+    scale_ = std::max(gradient, kShareOfStart * first_);
+    if (!(scale_ > 0)) scale_ = 1;
+  }
+
+  /// The largest gradient that meets the tolerance.
+  double bound(double tolerance) const { return tolerance * scale_; }
+  /// The gradient of a feasible point, after a minimisation, meets the tolerance as well as
+  /// rounding lets it.
+  bool reached(double gradient, double tolerance) {
+    idle_ = gradient < least_ / 2 ? 0 : idle_ + 1;
+    least_ = std::min(least_, gradient);
+    const bool rounding = idle_ >= kMostIdle && gradient <= kNearly * bound(tolerance);
+    return gradient <= bound(tolerance) || rounding;
+  }
+  /// Minimisations since the gradient of feasible points fell.
+  int idle() const { return idle_; }
+
+ private:
+  /// The unit is at least this share of the objective's gradient at the start.
+  static constexpr double kShareOfStart = 1e-2;
+  /// Minimisations without a smaller gradient after which rounding is the reason, if the gradient
+  /// is at most this many tolerances.
+  static constexpr int kMostIdle = 4;
+  static constexpr double kNearly = 30;
+
+  double scale_ = 0, first_ = 0;
+  double least_ = std::numeric_limits<double>::infinity();  // of feasible points
+  int idle_ = 0;
+};
 
 double largest(std::span<const double> numbers);
 /// "0.00123", for messages.

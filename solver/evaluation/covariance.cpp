@@ -9,7 +9,7 @@
 #include "../host/tangent_jacobian.hpp"
 #include "../linear/factor/normal_inverse.hpp"
 #include "../sensitivity/optimality_system.hpp"
-#include "../session/here_or_on_cpu.hpp"
+#include "../session/routing.hpp"
 #include "../session/session.hpp"
 
 #include <algorithm>

@@ -1,13 +1,30 @@
-// Following a problem, and the engine at a point.
+// Following a problem, the engine at a point, and medians of evaluations.
 #include "evaluated_problem.hpp"
-
-#include "../../frontend/inspect/problem_use.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "../../frontend/inspect/problem_use.hpp"
+
 namespace topograd {
+
+std::optional<double> EvaluationTimes::add(runtime::Pass pass, double us, double compiled_ms) {
+  Kind& k = kinds_[pass];
+  if (k.compiled_ms != compiled_ms) {
+    k.compiled_ms = compiled_ms;
+    k.us.clear();
+    return std::nullopt;
+  }
+  k.us.push_back(us);
+  if (k.us.size() < k.wanted) return std::nullopt;
+  const auto middle = k.us.begin() + static_cast<std::ptrdiff_t>(k.us.size() / 2);
+  std::nth_element(k.us.begin(), middle, k.us.end());
+  const double median = *middle;
+  k.us.clear();
+  k.wanted = kMany;
+  return median;
+}
 
 EvaluatedProblem::EvaluatedProblem(Problem& problem, const SolverOptions& options, Losses losses)
     : problem_(problem),

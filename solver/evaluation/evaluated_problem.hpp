@@ -1,22 +1,102 @@
-// A problem as an Evaluator follows it: its model, and an engine at any point.
+// A problem as an Evaluator follows it: its model, an engine at any point, and begun evaluations.
 #pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "../../frontend/problem.hpp"
 #include "../../ir/error.hpp"
 #include "../../runtime/engine/engine.hpp"
+#include "../asynchronous.hpp"
 #include "../evaluator.hpp"
 #include "../model/nonfinite.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
-#include "begun_evaluations.hpp"
-#include "evaluation_times.hpp"
-
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <vector>
 
 namespace topograd {
+
+/// An evaluation that was begun: by the engine itself, or on a thread of the pool. One thread at a
+/// time.
+struct AsyncState {
+  using Clock = std::chrono::steady_clock;
+
+  bool ready() const;
+  /// Waits for the results and completes them; never throws, keeps what was thrown.
+  void finish();
+
+  runtime::Pass pass = runtime::Pass::cost;
+  std::vector<double> x, p;                       ///< where
+  Eigen::VectorXd out;                            ///< results, once finished
+  std::exception_ptr error;                       ///< instead of results
+  std::shared_ptr<const runtime::Engine> engine;  ///< outlives `begun`
+  std::unique_ptr<runtime::Pending> begun;        ///< by the engine
+  std::future<void> running;                      ///< on the pool
+  /// Set by the Evaluator: masks results, or evaluates again if a device failed.
+  std::function<void(AsyncState&)> complete;
+  std::shared_ptr<AsyncFigures> figures;
+  Clock::time_point since;
+  bool finished = false;
+};
+
+/// Runs on a thread of TBB's pool.
+std::future<void> run_on_pool(std::function<void()> task);
+
+/// Collects by kind: evaluations of one kind are alike, those of two are not. The first of a kind
+/// brings kernels, tables and buffers, and does not count. Not safe for several threads.
+class EvaluationTimes {
+ public:
+  /// The median, when there are enough for one: of the first few, then of more at a time.
+  ///
+  ///   us           of one evaluation with everything around it
+  ///   compiled_ms  that kernels have taken so far: times during which that grows are left out
+  std::optional<double> add(runtime::Pass pass, double us, double compiled_ms);
+  /// Another engine comes.
+  void clear() { kinds_.clear(); }
+
+ private:
+  struct Kind {
+    double compiled_ms = -1;  // before anything ran
+    std::size_t wanted = kFew;
+    std::vector<double> us;
+  };
+  static constexpr std::size_t kFew = 3, kMany = 32;
+
+  std::map<runtime::Pass, Kind> kinds_;
+};
+
+/// The evaluations of one Evaluator. It does not keep results that nobody holds.
+class BegunEvaluations {
+ public:
+  void add(const std::shared_ptr<AsyncState>& state) {
+    std::erase_if(begun_, [](const auto& held) { return held.expired(); });
+    begun_.push_back(state);
+  }
+  /// Adds one that runs on the pool, after all that were added before.
+  void add_on_pool(const std::shared_ptr<AsyncState>& state) { on_pool_ = state; }
+
+  /// Finishes evaluations whose results nobody has asked for yet.
+  void finish() {
+    for (const auto& held : std::exchange(begun_, {})) {
+      if (const auto state = held.lock()) state->finish();
+    }
+  }
+  /// An engine that does not run asynchronously is used by one thread at a time.
+  void wait_for_pool() const {
+    if (const auto state = on_pool_.lock()) state->finish();
+  }
+
+ private:
+  std::vector<std::weak_ptr<AsyncState>> begun_;
+  std::weak_ptr<AsyncState> on_pool_;  // the last one that ran there
+};
 
 /// Brings the engine that serves to a point for each evaluation, and its times to the route. Under
 /// `automatic` the CPU takes over from a device that fails.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
-#include "asynchronous_state.hpp"
 #include "evaluated_problem.hpp"
 #include "model_vectors.hpp"
 

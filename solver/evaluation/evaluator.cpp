@@ -4,11 +4,10 @@
 #include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
 #include "../../runtime/plan/passes.hpp"
-#include "../session/values.hpp"
+#include "../session/session.hpp"
 #include "evaluated_problem.hpp"
 #include "evaluation_queue.hpp"
 #include "model_vectors.hpp"
-#include "sparse_derivatives.hpp"
 
 #include <optional>
 #include <utility>

@@ -5,7 +5,7 @@
 #include "../checkpoint/checkpoints.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
-#include "objective.hpp"
+#include "control.hpp"
 
 #include <functional>
 #include <span>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "control.hpp"
-#include "objective.hpp"
 
 #include <cstdint>
 #include <span>

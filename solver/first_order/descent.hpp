@@ -1,16 +1,15 @@
-// Descent along directions with a line search: the outer loop of L-BFGS and of Newton's method.
+// Descent along directions with a line search, and the escape from points without a gradient.
 #pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
 
 #include "../checkpoint/checkpoints.hpp"
 #include "../options.hpp"
 #include "../step_control/line_search.hpp"
 #include "../summary.hpp"
 #include "control.hpp"
-#include "objective.hpp"
-
-#include <cstdint>
-#include <functional>
-#include <span>
 
 namespace topograd {
 
@@ -105,5 +104,17 @@ bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
              const SolverOptions& options, Summary& summary,
              const std::function<bool()>& leaves = {}, Checkpoints* checkpoints = nullptr);
+
+/// After convergence, evaluates both sides of x along one seeded direction, at 10⁻³ of the root
+/// mean square of x. If the cost decreases on both sides by more than rounding and the function
+/// tolerance, x is a saddle or a concave kink and moves to the better side, as a step of the
+/// history. Returns true if it has moved and nothing stops the solve: minimise again from there.
+///
+/// Does nothing after options.max_escapes escapes, or if operands outside their domains end a
+/// solve.
+///
+/// Source: Jin et al., How to Escape Saddle Points Efficiently (2017), for the perturbation.
+bool escape(const Objective& objective, std::span<double> x, const SolverOptions& options,
+            Summary& summary);
 
 }  // namespace topograd

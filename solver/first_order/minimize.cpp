@@ -10,7 +10,7 @@
 #include "adam.hpp"
 #include "box.hpp"
 #include "control.hpp"
-#include "escape.hpp"
+#include "descent.hpp"
 #include "lbfgs.hpp"
 #include "newton.hpp"
 #include "row_model.hpp"

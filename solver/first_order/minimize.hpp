@@ -6,7 +6,7 @@
 #include "../options.hpp"
 #include "../session/engines.hpp"
 #include "../summary.hpp"
-#include "objective.hpp"
+#include "control.hpp"
 
 #include <span>
 

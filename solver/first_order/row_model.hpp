@@ -8,7 +8,7 @@
 #include "../model/host_terms.hpp"
 #include "../model/model.hpp"
 #include "../session/engines.hpp"
-#include "objective.hpp"
+#include "control.hpp"
 
 #include <Eigen/Core>
 

@@ -3,8 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/short_loop.hpp"
-#include "factor_step.hpp"
-#include "pcg_step.hpp"
+#include "engine_steps.hpp"
 #include "projected_step.hpp"
 #include "schur_step.hpp"
 

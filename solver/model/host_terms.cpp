@@ -1,7 +1,7 @@
 // Evaluation of blocks of opaque code.
 #include "host_terms.hpp"
 
-#include "decreasing_loss.hpp"
+#include "nonfinite.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,5 @@
-// A Problem as engines see it.
+// A Problem as engines see it, with its manifolds as programs.
 #pragma once
-
-#include "../../frontend/problem.hpp"
-#include "../../runtime/engine/engine.hpp"
-#include "../../runtime/model/model.hpp"
-#include "../options.hpp"
-#include "../solve_group.hpp"
-#include "model_shares.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +9,50 @@
 #include <string>
 #include <vector>
 
+#include "../../frontend/problem.hpp"
+#include "../../ir/hash.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/model/model.hpp"
+#include "../options.hpp"
+#include "../solve_group.hpp"
+
 namespace topograd {
+
+/// The residuals of a problem that several processes solve, where each process has added a share of
+/// them. The order of all instances of a term is that of the processes, then that of adding.
+class ModelShares {
+ public:
+  virtual ~ModelShares() = default;
+
+  /// Instances of a term in all processes.
+  virtual std::uint64_t instances(std::size_t term) const = 0;
+  /// Instances of a term in the processes before this one.
+  virtual std::uint64_t first_instance(std::size_t term) const = 0;
+  /// Rows of residuals, or of energies, in the processes before this one.
+  virtual std::uint64_t first_row(bool energies) const = 0;
+
+  // Collective: all processes call them in the same order.
+
+  /// The first text that is not empty, in the order of the processes, on all of them.
+  virtual std::string first_text(const std::string& here) const = 0;
+  /// Sets each flag that is set in one process.
+  virtual void join(std::span<std::uint8_t> flags) const = 0;
+  /// The sums of both halves, modulo 2^64.
+  virtual ir::Hash128 sum(ir::Hash128 here) const = 0;
+};
+
+/// Manifolds of all blocks on manifolds that are not fixed. Null, so that the host makes the steps,
+/// if there are none, if a manifold is opaque, has no tangents, is wider than kernels of blocks or
+/// has single fixed coordinates, or if there are more than 32 kinds.
+///
+/// Cost: linear in the blocks; every manifold is traced once.
+std::shared_ptr<const runtime::Manifolds> make_manifolds(const Problem& problem);
+
+/// True if no bound of the model is on a scalar of a block on a manifold.
+bool bounds_spare_manifolds(const runtime::Model& model);
+
+/// True if engines can move the problem's blocks on their manifolds.
+bool engines_know_manifolds(const Problem& problem);
 
 /// The terms that stand for constraints in a model.
 enum class ConstraintTerms {

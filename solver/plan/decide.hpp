@@ -6,7 +6,6 @@
 #include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/hybrid/routing/decision.hpp"
 #include "../options.hpp"
-#include "decide_factor.hpp"
 #include "step_times.hpp"
 
 #include <cstdint>

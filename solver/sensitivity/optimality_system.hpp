@@ -1,23 +1,32 @@
 // The linear system of the optimality conditions at a solution, on the unknowns that may move.
 #pragma once
 
+#include <Eigen/Core>
+#include <Eigen/QR>
+#include <Eigen/SparseCore>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "../../frontend/inspect/array_names.hpp"
+#include "../../frontend/manifold.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../sensitivity.hpp"
 #include "symmetric_solver.hpp"
 
-#include <Eigen/Core>
-#include <Eigen/QR>
-#include <Eigen/SparseCore>
-
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
-
 namespace topograd {
+
+/// ∂²/∂δ² of gᵀ(x ⊞ δ) at δ = 0: what a Hessian in tangent coordinates has beside Pᵀ∇²f P. Central
+/// differences of three lengths, extrapolated to about ten digits; opaque manifolds too.
+///
+///   x, gradient  ambient_size() numbers each
+///
+/// Returns a (t, t) matrix of NaN if the manifold refuses a point nearby.
+Eigen::MatrixXd manifold_curvature(const Manifold& manifold, const double* x,
+                                   const double* gradient);
 
 /// [H Aᵀ; A 0] in coordinates: tangents of manifolds, free scalars, without those on active bounds.
 /// H is the Hessian of the augmented Lagrangian, whose penalties μ AᵀA do not change the solution,

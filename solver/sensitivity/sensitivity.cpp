@@ -6,7 +6,7 @@
 #include "../../ir/error.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
-#include "../session/here_or_on_cpu.hpp"
+#include "../session/routing.hpp"
 #include "../session/session.hpp"
 #include "extended_model.hpp"
 #include "optimality_system.hpp"

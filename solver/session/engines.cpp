@@ -1,7 +1,8 @@
-// The engines of a session.
+// The engines of a session, and tiered start-up.
 #include "engines.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -21,6 +22,28 @@ std::vector<Need> needs_inside(Pass pass) {
 }
 
 }  // namespace
+
+using runtime::Need;
+
+bool StartUp::on_device(std::span<const Need> needs, const Ready& ready) {
+  bool all = true;
+  for (const Need& need : needs) {
+    if (ready(need)) {
+      missing_.erase(need);
+    } else {
+      missing_.insert(need);
+      all = false;
+    }
+  }
+  return all;
+}
+
+bool StartUp::steps_on_device(std::span<const Need> needs, const Ready& ready) {
+  std::vector<Need> all(needs.begin(), needs.end());
+  for (const Need& need : missing_)
+    if (need.of == Need::Of::evaluation) all.push_back(need);
+  return on_device(all, ready);
+}
 
 Engines::Engines(std::unique_ptr<Engine> only)
     : owned_(std::move(only)), chosen_(owned_.get()), serving_(chosen_) {}

@@ -1,17 +1,38 @@
 // The place of a solve or an Evaluator as the executor of this process decides it.
 #pragma once
 
-#include "../../runtime/engine/engine_stats.hpp"
-#include "../executor.hpp"
-#include "../model/model.hpp"
-#include "../plan/decide.hpp"
-
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "../../ir/error.hpp"
+#include "../../runtime/engine/engine_stats.hpp"
+#include "../executor.hpp"
+#include "../model/model.hpp"
+#include "../options.hpp"
+#include "../plan/decide.hpp"
+
 namespace topograd {
+
+/// True if work that failed with this error may be done again on the CPU: a device has failed that
+/// `automatic` had chosen. The executor is told.
+///
+///   operation  as for open_session()
+bool may_leave_device(const SolverOptions& options, const char* operation, const Error& error);
+
+/// Does work with options that have a member `solver`, and once more on the CPU if
+/// may_leave_device().
+template <class Options, class Work>
+auto here_or_on_cpu(Options options, const char* operation, const Work& work) {
+  try {
+    return work(options);
+  } catch (const Error& error) {
+    if (!may_leave_device(options.solver, operation, error)) throw;
+  }
+  options.solver.backend = Backend::cpu;
+  return work(options);
+}
 
 /// True if the options or TOPOGRAD_DEVICE name a device.
 bool names_device(const SolverOptions& options);

@@ -1,13 +1,15 @@
-// The engines for a problem, on the backend that was chosen for it.
+// The engines for a problem on the backend that was chosen for it, and values at a point from them.
 #pragma once
 
+#include <memory>
+
+#include "../../runtime/model/model.hpp"
+#include "../evaluator.hpp"
 #include "../make_engine.hpp"
 #include "../model/model.hpp"
 #include "../plan/decide.hpp"
 #include "engines.hpp"
 #include "routing.hpp"
-
-#include <memory>
 
 namespace topograd {
 
@@ -36,7 +38,7 @@ struct Session {
 /// Decides the backend (plan/decide.hpp) and makes the engines. Under `automatic` a device
 /// that cannot be opened, or that refuses the kernels, means the CPU, and `why` says so; and unless
 /// `deterministic` is set the interpreter serves while the device's kernels are made
-/// (start_up.hpp).
+/// (engines.hpp).
 ///
 ///   model, options  outlive the session; options are resolved
 ///   problem         of steps, where they are made; open_session() adds what the model says
@@ -66,5 +68,18 @@ bool short_solves_add_up();
 
 /// True for failures of devices and their drivers, as opposed to mistakes of the caller.
 bool is_device_failure(ErrorCode code);
+
+/// Derivatives by fixed scalars become zero: engines may give them as if these were free.
+void mask_fixed(const runtime::Model& model, Eigen::VectorXd& gradient);
+
+/// Values on an engine at its point. Throws what the engine throws.
+Evaluation values_of(runtime::Engine& engine, const runtime::Model& model, const Wanted& wanted);
+
+/// Values at x, on the engine that serves such an evaluation.
+///
+///   follows_branches  the engine may change the model: its branches are brought to x first
+///   x                 model.scalars numbers
+Evaluation values_at(Engines& engines, bool follows_branches, const runtime::Model& model,
+                     Numbers x, const Wanted& wanted);
 
 }  // namespace topograd

@@ -2,19 +2,21 @@
 #include "levenberg_marquardt.hpp"
 
 #include "../../ir/error.hpp"
-#include "../model/decreasing_loss.hpp"
 #include "../model/nonfinite.hpp"
-#include "../model/row_noise.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -39,6 +41,54 @@ bool has_bends(const ProblemModel& model) {
          std::ranges::any_of(model.topologies, [&](std::size_t topology) {
            return model.problem->kind(topology) == BlockKind::inequality;
          });
+}
+
+/// Instances whose indices are copied together.
+constexpr std::size_t kTile = 256;
+
+/// Sum over the rows of ε |r_k| a_k + ½ (ε a_k)² with a_k = √Σ_i (J_ki x_i)² at the engine's
+/// point: what rounding of x may change in the squares. A row whose terms cancel, as that of a
+/// point in the centre of a camera, counts by its own residual, not by those of all other rows.
+///
+///   unit  ε: the relative rounding unit
+///
+/// Infinite if there are residuals on the host, whose Jacobians the engine does not have.
+///
+/// Cost: one Jacobian, read on the host.
+double row_noise(runtime::Engine& engine, const ProblemModel& model, double unit) {
+  std::vector<double> x(model.model.scalars), residuals(model.model.rows), jacobian;
+  engine.point(x);
+  engine.residuals(residuals);
+  std::vector<std::uint32_t> scalars;
+  std::size_t row = 0;
+  double sum = 0;
+  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+    const runtime::Term& term = model.model.terms[t];
+    if (term.energy) continue;
+    const std::size_t slots = term.batch->parameter_columns(), instances = term.batch->size();
+    const std::size_t outputs = term.topology->program.outputs.size();
+    jacobian.resize(instances * outputs * slots);
+    if (!jacobian.empty()) engine.jacobian(t, jacobian);
+    const double* entry = jacobian.data();
+    for (std::size_t first = 0; first < instances; first += kTile) {
+      const std::size_t n = std::min(kTile, instances - first);
+      scalars.resize(slots * n);
+      for (std::size_t s = 0; s < slots; ++s)
+        term.batch->copy_index_column(static_cast<std::uint32_t>(s), first,
+                                      std::span(scalars).subspan(s * n, n));
+      for (std::size_t k = 0; k < n * outputs; ++k, ++row) {
+        double square = 0;
+        for (std::size_t s = 0; s < slots; ++s, ++entry) {
+          const double part = *entry * x[scalars[s * n + k / outputs]];
+          square += part * part;
+        }
+        const double noise = unit * std::sqrt(square);
+        sum += noise * (std::abs(residuals[row]) + noise / 2);
+      }
+    }
+  }
+  // Rows on the host have no Jacobian here.
+  return row == model.model.rows ? sum : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace

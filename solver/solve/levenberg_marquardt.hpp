@@ -7,10 +7,10 @@
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../session/engines.hpp"
-#include "../step_control/gain.hpp"
 #include "../step_control/lost_columns.hpp"
 #include "../step_control/solve_control.hpp"
 #include "../step_control/step_rules.hpp"
+#include "../step_control/trust_region.hpp"
 #include "../summary.hpp"
 
 #include <cstdint>

@@ -6,7 +6,6 @@
 #include "../summary.hpp"
 #include "convergence.hpp"
 #include "forcing.hpp"
-#include "hidden_steps.hpp"
 #include "trust_region.hpp"
 
 #include <algorithm>

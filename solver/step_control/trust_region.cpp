@@ -1,10 +1,10 @@
-// The radius of the trust region.
+// The gain ratio of steps, and the radius of the trust region.
 #include "trust_region.hpp"
-
-#include "../../ir/machine/state_record.hpp"
 
 #include <algorithm>
 #include <cmath>
+
+#include "../../ir/machine/state_record.hpp"
 
 namespace topograd {
 namespace {
@@ -14,6 +14,44 @@ constexpr double kMostGrowth = 3;
 constexpr double kGood = 0.7, kGrowthOfSlow = 1.5;
 
 }  // namespace
+
+void Gain::start(double cost) { minimum_ = current_ = reference_ = candidate_ = cost; }
+
+void Gain::transfer(ir::StateRecord& record) {
+  record.in_range("steps since the minimum", steps_, 0, 1 << 30);
+  record.value("minimum", minimum_);
+  record.value("current cost", current_);
+  record.value("reference cost", reference_);
+  record.value("candidate cost", candidate_);
+  record.value("predicted since reference", predicted_since_reference_);
+  record.value("predicted since candidate", predicted_since_candidate_);
+}
+
+double Gain::ratio(double cost, double predicted) const {
+  return std::max((current_ - cost) / predicted,
+                  (reference_ - cost) / (predicted_since_reference_ + predicted));
+}
+
+void Gain::accepted(double cost, double predicted) {
+  current_ = cost;
+  predicted_since_candidate_ += predicted;
+  predicted_since_reference_ += predicted;
+  if (cost < minimum_) {
+    minimum_ = candidate_ = cost;
+    steps_ = 0;
+    predicted_since_candidate_ = 0;
+    return;
+  }
+  ++steps_;
+  if (cost > candidate_) {
+    candidate_ = cost;
+    predicted_since_candidate_ = 0;
+  }
+  if (steps_ == max_steps_) {
+    reference_ = candidate_;
+    predicted_since_reference_ = predicted_since_candidate_;
+  }
+}
 
 TrustRegion::TrustRegion(double radius, double largest, bool dogleg)
     : radius_(std::min(radius, largest)), largest_(largest), dogleg_(dogleg) {}

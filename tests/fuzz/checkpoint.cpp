@@ -3,7 +3,7 @@
 
 #include "../support/paths.hpp"
 
-#include "../../solver/checkpoint/checkpoint_file.hpp"
+#include "../../solver/checkpoint/checkpoints.hpp"
 #include "../../solver/checkpoint/solve_facts.hpp"
 #include "../../solver/solve.hpp"
 

@@ -1,7 +1,7 @@
 // Evaluator calls whose times enter a median.
 #include <gtest/gtest.h>
 
-#include "../../../solver/evaluation/evaluation_times.hpp"
+#include "../../../solver/evaluation/evaluated_problem.hpp"
 
 #include <optional>
 

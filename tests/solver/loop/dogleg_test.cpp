@@ -1,7 +1,7 @@
 // The dogleg, nonmonotonic steps and dense QR: steps against brute force, whole solves.
-#include "../../../solver/host/dogleg.hpp"
+#include "../../../solver/host/host_step.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../../solver/step_control/gain.hpp"
+#include "../../../solver/step_control/trust_region.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>

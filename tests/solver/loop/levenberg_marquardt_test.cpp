@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
-#include "../../../solver/linear/pcg_step.hpp"
+#include "../../../solver/linear/engine_steps.hpp"
 #include "../../../solver/solve/levenberg_marquardt.hpp"
 
 #include <cmath>

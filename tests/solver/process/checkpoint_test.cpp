@@ -2,7 +2,7 @@
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
-#include "../../../solver/checkpoint/checkpoint_file.hpp"
+#include "../../../solver/checkpoint/checkpoints.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../support/paths.hpp"
 #include "checkpoint_cases.hpp"

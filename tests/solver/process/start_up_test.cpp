@@ -1,5 +1,5 @@
 // The policy of a tiered start-up: which engine serves next, given which kernels are ready.
-#include "../../../solver/session/start_up.hpp"
+#include "../../../solver/session/engines.hpp"
 
 #include <gtest/gtest.h>
 

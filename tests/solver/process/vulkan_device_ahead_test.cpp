@@ -3,7 +3,7 @@
 
 #include "../../../runtime/device/device.hpp"
 #include "../../../runtime/device/opened/opened.hpp"
-#include "../../../solver/session/device_ahead.hpp"
+#include "../../../solver/solve/ahead.hpp"
 
 namespace topograd {
 namespace {

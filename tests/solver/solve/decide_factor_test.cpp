@@ -1,7 +1,7 @@
 // The place of a factor, by facts alone.
 #include <gtest/gtest.h>
 
-#include "../../../solver/plan/decide_factor.hpp"
+#include "../../../solver/plan/step_times.hpp"
 
 namespace topograd {
 namespace {

@@ -1,7 +1,7 @@
 // The way from `topograd` to topograd-distributed.
 #include "distributed.hpp"
 
-#include "../../../solver/model/manifold_blocks.hpp"
+#include "../../../solver/model/model.hpp"
 #include "../../../solver/plan/decide.hpp"
 
 #include <unistd.h>

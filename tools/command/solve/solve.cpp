@@ -7,7 +7,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/interrupts.hpp"
-#include "../../../solver/session/device_ahead.hpp"
+#include "../../../solver/solve/ahead.hpp"
 #include "../../../solver/summary.hpp"
 #include "../../../solver/summary_json.hpp"
 #include "../../draw/canvas.hpp"

@@ -1,7 +1,4 @@
 // Entries of sparse matrices from an engine's dense ones.
-#include "sparse_derivatives.hpp"
-
-#include "../host/host_engine.hpp"
 #include "model_vectors.hpp"
 
 #include <algorithm>
@@ -10,6 +7,8 @@
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "../host/host_engine.hpp"
 
 namespace topograd {
 namespace {

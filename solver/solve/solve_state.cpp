@@ -1,5 +1,5 @@
 // Reading the best point, also from engines that fail.
-#include "best_point.hpp"
+#include "solve_state.hpp"
 
 namespace topograd {
 

@@ -1,13 +1,13 @@
-// Internal: the kernels of a solve, made before it.
-#include "kernels_ahead.hpp"
-
-#include "../../ir/error.hpp"
-#include "../first_order/minimize.hpp"
-#include "../session/device_engine.hpp"
+// Opening of a device beside other work, and kernels that are made before a solve.
+#include "ahead.hpp"
 
 #include <chrono>
 #include <thread>
 #include <vector>
+
+#include "../../ir/error.hpp"
+#include "../first_order/minimize.hpp"
+#include "../session/device_engine.hpp"
 
 namespace topograd {
 namespace {
@@ -35,6 +35,17 @@ bool begin_kernels(Engines& engines, const ProblemModel& model, const SolverOpti
 }
 
 }  // namespace
+
+DeviceAhead::DeviceAhead(const SolverOptions& options) {
+  if (options.backend != Backend::vulkan) return;
+  thread_ = std::jthread([options] {
+    try {
+      open_device(options);
+    } catch (const Error&) {
+      // Ignored: the solve opens the device again and reports it.
+    }
+  });
+}
 
 void make_kernels(Engines& engines, const ProblemModel& model, const SolverOptions& options,
                   const StepSolver* steps, std::span<const double> x) {
