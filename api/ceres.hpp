@@ -17,19 +17,15 @@
 #include "ceres/manifold/autodiff_manifold.hpp"
 #include "ceres/manifold/local_parameterization.hpp"
 #include "ceres/manifold/manifold.hpp"
-#include "ceres/manifold/product_manifold.hpp"
 #include "ceres/problem/covariance.hpp"
 #include "ceres/problem/problem.hpp"
 #include "ceres/solver/gradient_checker.hpp"
 #include "ceres/solver/gradient_problem.hpp"
-#include "ceres/solver/gradient_problem_solver.hpp"
 #include "ceres/solver/solver.hpp"
-#include "ceres/types/constants.hpp"
 #include "ceres/types/crs_matrix.hpp"
 #include "ceres/types/iteration_callback.hpp"
 #include "ceres/types/ordered_groups.hpp"
 #include "ceres/types/types.hpp"
-#include "ceres/types/version.hpp"
 
 // Ceres' headers include those of glog, whose macros programs use.
 #if __has_include(<glog/logging.h>)

@@ -4,7 +4,6 @@
 #include "../ir/error.hpp"
 #include "../ir/text.hpp"
 #include "expression/expression.hpp"
-#include "expression/expression_values.hpp"
 #include "formats/packed_text.hpp"
 #include "problem_file/problem_file_description.hpp"
 

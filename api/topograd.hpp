@@ -39,7 +39,6 @@
 #include "../solver/summary_json.hpp"
 #include "export_web.hpp"
 #include "expression/expression.hpp"
-#include "expression/expression_values.hpp"
 #include "problem_file.hpp"
 #include "source.hpp"
 #include "version.hpp"

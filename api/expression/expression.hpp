@@ -1,10 +1,13 @@
-// Parser of expressions as text; ir/formulas.hpp prints them.
+// Expressions as text: their parser (ir/formulas.hpp prints them), and programs as Values.
 #pragma once
 
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "../../frontend/value/value.hpp"
 #include "../../ir/formulas.hpp"
 #include "../../ir/program.hpp"
-
-#include <string_view>
 
 namespace topograd {
 
@@ -21,5 +24,16 @@ namespace topograd {
 /// Error{InvalidArgument} for malformed or duplicate names. Cost: linear in the text, for any depth
 /// of parentheses.
 ir::Program parse(std::string_view text, const ExpressionNames& names);
+
+/// Values for the leaves of a program, by slot.
+struct ExpressionOperands {
+  std::span<const Value> parameters, data, uniforms;
+};
+
+/// The outputs of a program applied to these Values; its literals stay literals.
+///
+/// Throws Error{Shape} if there are fewer operands of a kind than the program has slots. Cost: one
+/// tape node per node of the program.
+std::vector<Value> to_values(const ir::Program& program, const ExpressionOperands& operands);
 
 }  // namespace topograd

@@ -16,7 +16,6 @@
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/json_values.hpp"
 #include "../../solver/option_table.hpp"
-#include "csv_columns.hpp"
 #include "problem_file_item.hpp"
 
 namespace topograd::problem_file {

@@ -1,13 +1,13 @@
-// Reads the values of a problem file: JSON, and tables that it refers to.
+// Reads the values of a problem file: JSON, and the tables that it refers to.
 #include "problem_file_item.hpp"
-
-#include "../../ir/error.hpp"
-#include "../../ir/text.hpp"
-#include "csv_columns.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
 
 namespace topograd::problem_file {
 namespace {
@@ -33,6 +33,18 @@ void add_picks(const runtime::Json& json, std::map<std::string, CsvPicks>& all) 
     picks.header = header->get<bool>();
   if (const auto skip = json.find("skip_missing"); skip != json.end() && skip->is_boolean())
     picks.skip_missing = picks.skip_missing || skip->get<bool>();
+}
+
+/// The column that the item selects by name or by index from 0.
+std::vector<double> selected(const Item& item, const CsvTable& table) {
+  const Item::Json& json = item.json();
+  const auto number = runtime::whole_number<std::size_t>(json);
+  if (!item.is_string() && !number) item.fail_expected("the name of a column or its number from 0");
+  try {
+    return number ? table.column(*number) : table.column(json.get<std::string>());
+  } catch (const Error& error) {
+    item.fail(error.what());
+  }
 }
 
 }  // namespace
@@ -153,6 +165,43 @@ std::vector<std::uint32_t> Item::indices() const {
 
 std::vector<double> Item::single_csv_column() const {
   return CsvColumns(object({"csv", "column", "header", "skip_missing"})).single();
+}
+
+std::uint32_t CsvColumns::width() const {
+  return column_.is_array() ? static_cast<std::uint32_t>(column_.size()) : 1;
+}
+
+std::vector<double> CsvColumns::numbers() const {
+  const CsvTable& table = this->table();
+  if (!column_.is_array()) return selected(column_, table);
+  if (column_.size() == 0) column_.fail_expected("at least one column");
+  std::vector<std::vector<double>> columns;
+  for (std::size_t k = 0; k < column_.size(); ++k)
+    columns.push_back(selected(column_.at(k), table));
+  std::vector<double> out;
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    for (const std::vector<double>& numbers : columns) out.push_back(numbers[row]);
+  return out;
+}
+
+std::vector<double> CsvColumns::single() const {
+  if (width() != 1) column_.fail("expected one column, got " + std::to_string(width()));
+  return numbers();
+}
+
+const CsvTable& CsvColumns::table() const {
+  const std::string path = file_.string("the path of a CSV file");
+  if (path.find('\0') != std::string::npos)
+    file_.fail("expected the path of a CSV file, got one with the character \\u0000");
+  if (header_ && !header_->is_bool()) header_->fail_expected("true or false");
+  if (skip_missing_ && !skip_missing_->is_bool()) skip_missing_->fail_expected("true or false");
+  try {
+    const CsvTable& table = file_.source().table(path);
+    if (!header_ || header_->boolean() == table.has_header()) return table;
+  } catch (const Error& error) {
+    file_.fail(error.what());
+  }
+  header_->fail("expected one value for " + path + ", got true and false");
 }
 
 }  // namespace topograd::problem_file

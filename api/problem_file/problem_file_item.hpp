@@ -1,9 +1,5 @@
-// Values of a problem file with their positions for messages.
+// Values of a problem file with their positions for messages, and columns of CSV files.
 #pragma once
-
-#include "../../runtime/cache/json_values.hpp"
-#include "csv.hpp"
-#include "problem_file_place.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +10,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "../../runtime/cache/json_values.hpp"
+#include "csv.hpp"
+#include "problem_file_place.hpp"
 
 namespace topograd::problem_file {
 
@@ -87,6 +87,31 @@ class Item {
   Source& source_;
   const Json& json_;
   std::string pointer_;
+};
+
+/// An object {"csv": path, "column": name, number or list}, perhaps with "header",
+/// "skip_missing" and other keys.
+class CsvColumns {
+ public:
+  /// Throws Error{Parse} with the position for a missing key. `object` is_csv().
+  explicit CsvColumns(const Item& object)
+      : file_(object.get("csv")),
+        column_(object.get("column")),
+        header_(object.find("header")),
+        skip_missing_(object.find("skip_missing")) {}
+
+  /// Number of columns, which is the length of the rows of numbers().
+  std::uint32_t width() const;
+  /// The columns side by side, row by row. Throws Error{Parse} with the position.
+  std::vector<double> numbers() const;
+  /// The same for what must be a single column.
+  std::vector<double> single() const;
+
+ private:
+  const CsvTable& table() const;
+
+  Item file_, column_;
+  std::optional<Item> header_, skip_missing_;
 };
 
 }  // namespace topograd::problem_file

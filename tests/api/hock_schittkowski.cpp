@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "../../api/expression/expression.hpp"
-#include "../../api/expression/expression_values.hpp"
 #include "../../frontend/problem.hpp"
 #include "../../solver/evaluator.hpp"
 #include "../../solver/solve.hpp"

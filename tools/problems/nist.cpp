@@ -1,7 +1,7 @@
 // NIST's files: their models, data, starts and certified values.
 #include "nist.hpp"
 
-#include "../../api/expression/expression_values.hpp"
+#include "../../api/expression/expression.hpp"
 #include "../../api/formats/packed_text.hpp"
 #include "../../ir/error.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "../cost/cost_function.hpp"
 #include "../cost/normal_prior.hpp"
-#include "../cost/numeric_diff_options.hpp"
+#include "../cost/numeric_diff.hpp"
 #include "../manifold/local_parameterization.hpp"
 #include "../manifold/manifold.hpp"
 

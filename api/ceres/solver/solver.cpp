@@ -14,7 +14,6 @@
 #include "../../../solver/solve.hpp"
 #include "../problem/lowered_problem.hpp"
 #include "../problem/problem_impl.hpp"
-#include "callbacks.hpp"
 #include "gradient_checker.hpp"
 #include "report.hpp"
 #include "solver_options.hpp"

@@ -1,8 +1,6 @@
 // Solver::Options as topograd::SolverOptions, and the options without effect.
 #include "solver_options.hpp"
 
-#include "option_checks.hpp"
-
 #include <algorithm>
 
 namespace ceres {

@@ -1,9 +1,35 @@
-// Enumerations of the Ceres-compatible interface and their names.
+// Enumerations of the Ceres-compatible interface and their names, its macros, version, constants.
 #pragma once
 
-#include "port.hpp"
-
+#include <numbers>
 #include <string>
+
+#include "../../../ir/language.hpp"
+
+#define CERES_EXPORT
+#define CERES_NO_EXPORT
+#define CERES_DEPRECATED_WITH_MSG(message) [[deprecated(message)]]
+/// Placed between a name and its arguments, prevents the expansion of a macro of that name.
+#define CERES_PREVENT_MACRO_SUBSTITUTION
+// Around uses of deprecated names.
+#define CERES_DISABLE_DEPRECATED_WARNING \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wdeprecated-declarations\"")
+#define CERES_RESTORE_DEPRECATED_WARNING _Pragma("GCC diagnostic pop")
+/// The value of a command-line flag of gflags.
+#ifndef CERES_GET_FLAG
+#define CERES_GET_FLAG(X) X
+#endif
+
+#define CERES_VERSION_MAJOR 2
+#define CERES_VERSION_MINOR 2
+#define CERES_VERSION_REVISION 0
+#define CERES_VERSION_STRING "2.2.0-topograd"
+
+namespace ceres::constants {
+
+inline constexpr double pi = std::numbers::pi;
+
+}  // namespace ceres::constants
 
 namespace ceres {
 

@@ -1,5 +1,5 @@
 // Derivatives of reference problems' solutions against differences of whole solves.
-#include "../../../api/expression/expression_values.hpp"
+#include "../../../api/expression/expression.hpp"
 #include "../../../api/formats/bal.hpp"
 #include "../../../api/formats/bundle_adjustment.hpp"
 #include "../../../frontend/value/math.hpp"

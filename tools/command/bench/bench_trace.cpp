@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../../../api/expression/expression_values.hpp"
+#include "../../../api/expression/expression.hpp"
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/checking/random_program.hpp"
