@@ -3,7 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../run/run.hpp"
-#include "../run/slice.hpp"
+#include "../run/storage.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Internal: common parts of kernels that access elements through indices.
 #pragma once
 
-#include "../run/slice.hpp"
+#include "../run/storage.hpp"
 
 #include <cstddef>
 #include <cstdint>

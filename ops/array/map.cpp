@@ -6,7 +6,7 @@
 #include "../../ir/machine/parallel.hpp"
 #include "../backend/kernel_store.hpp"
 #include "../run/inspection.hpp"
-#include "tiles.hpp"
+#include "map_kernel.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

@@ -4,7 +4,7 @@
 #include "../backend/compute_kernel.hpp"
 #include "../backend/kernel_store.hpp"
 #include "blocks.hpp"
-#include "tiles.hpp"
+#include "map_kernel.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 #include <algorithm>

@@ -1,7 +1,6 @@
 // The CPU as a backend: aligned host memory, without a queue.
 #include "../../ir/error.hpp"
 #include "../../ir/machine/platform.hpp"
-#include "guard_zones.hpp"
 #include "host_blocks.hpp"
 #include "storage.hpp"
 

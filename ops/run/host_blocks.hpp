@@ -1,13 +1,23 @@
-// Aligned host memory; large blocks are kept for the next arrays.
+// Aligned host memory: large blocks are kept for the next arrays; guard zones around it for tests.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd::ops {
+
+inline constexpr std::uint32_t kGuardWord = 0xfeedc0deu;
+
+/// `check` returns the errors in one allocation's zones and releases the allocation.
+void keep_guarded(std::function<std::string()> check);
+
+/// A line for a zone that contains anything else than the word; empty otherwise.
+std::string describe_zone(const std::string& what, std::span<const std::byte> zone);
 
 /// Blocks of host memory for arrays. The system clears the pages of each large block anew, which
 /// takes longer than most operations on it, so those that come back are kept and given out again.

@@ -1,7 +1,5 @@
-// Numbers that stay where they were last written, and are copied only when they are read elsewhere.
+// Numbers that stay where they were last written, and ranges of them: the operands of operations.
 #pragma once
-
-#include "../backend/backend.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +10,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "../backend/backend.hpp"
+#include "../backend/type.hpp"
 
 namespace topograd::ops {
 
@@ -121,5 +122,55 @@ std::uint64_t guard_zone_bytes();
 /// Lists writes to guard zones since the last call, one per line; synchronises and releases the
 /// memory.
 std::vector<std::string> check_guard_zones();
+
+/// `size` elements of a storage, beginning with element `first`.
+struct Slice {
+  std::shared_ptr<Storage> storage;
+  Type type = Type::f32;
+  std::uint64_t first = 0, size = 0;  ///< elements
+
+  std::uint64_t byte_offset() const { return first * size_of(type); }
+  std::uint64_t bytes() const { return size * size_of(type); }
+  /// True if it covers its storage, so that a write need not preserve other contents.
+  bool whole() const { return first == 0 && bytes() == storage->bytes(); }
+
+  /// The elements on the host, for reading and for writing; see Storage.
+  template <class T>
+  const T* read() const {
+    return reinterpret_cast<const T*>(storage->read_host() + byte_offset());
+  }
+  template <class T>
+  T* write() const {
+    return reinterpret_cast<T*>(storage->write_host(!whole()) + byte_offset());
+  }
+
+  /// Elements [begin, begin + count) as kernel arguments. `keep`: the kernel writes only some.
+  Argument reads(OpBackend& backend, std::uint64_t begin, std::uint64_t count) const;
+  Argument writes(OpBackend& backend, std::uint64_t begin, std::uint64_t count,
+                  bool keep = false) const;
+  Argument updates(OpBackend& backend, std::uint64_t begin, std::uint64_t count) const;
+  Argument reads(OpBackend& backend) const { return reads(backend, 0, size); }
+  Argument writes(OpBackend& backend, bool keep = false) const {
+    return writes(backend, 0, size, keep);
+  }
+  Argument updates(OpBackend& backend) const { return updates(backend, 0, size); }
+};
+
+/// A new, uninitialised storage of `size` elements. Throws Error{InvalidArgument} for a converted
+/// negative size, Error{OutOfHostMemory} for a size beyond the address space.
+Slice make_slice(Type type, std::uint64_t size, std::string name = "array");
+
+/// Throws Error{Shape} "call: expected N elements, got M".
+void expect_size(const char* call, std::uint64_t expected, std::uint64_t got);
+
+/// Throws Error{InvalidArgument} "call: expected what of type T, got U".
+void expect_type(const char* call, const char* what, Type expected, Type got);
+
+/// True if some bytes belong to both slices.
+bool overlap(const Slice& a, const Slice& b);
+
+/// Throws Error{InvalidArgument} "call: expected what apart from what is read, got the same memory"
+/// if the slices overlap.
+void expect_apart(const char* call, const char* what, const Slice& written, const Slice& read);
 
 }  // namespace topograd::ops

@@ -1,24 +1,62 @@
-// Vulkan backend: memory from the device's pools, kernels from source, one open command list.
+// Vulkan backend: memory of the device's pools, also for solvers, kernels, one open command list.
 #include "backend.hpp"
-
-#include "../../ir/error.hpp"
-#include "../../ir/machine/foreign_call.hpp"
-#include "../../runtime/device/device.hpp"
-#include "../run/guard_zones.hpp"
-#include "../run/storage.hpp"
-#include "kernels.hpp"
-#include "numbers.hpp"
-#include "recorder.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "../../ir/error.hpp"
+#include "../../ir/machine/foreign_call.hpp"
+#include "../../runtime/device/check/self_check.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../../runtime/hybrid/vulkan/hybrid_backend.hpp"
+#include "../../runtime/vulkan/gather/columns_in_place.hpp"
+#include "../backend/device_list.hpp"
+#include "../run/host_blocks.hpp"
+#include "../run/storage.hpp"
+#include "kernels.hpp"
+#include "recorder.hpp"
 
 namespace topograd::ops {
 namespace {
 
 namespace vk = runtime::vulkan;
+
+class VulkanNumbers final : public vk::DeviceNumbers {
+ public:
+  VulkanNumbers(std::shared_ptr<OpBackend> backend, std::shared_ptr<Memory> memory, Type type,
+                std::uint64_t count)
+      : backend_(std::move(backend)), memory_(std::move(memory)), type_(type), count_(count) {}
+
+  std::size_t size() const override { return count_; }
+  std::vector<double> read() const override {
+    return type_ == Type::f64 ? read_as<double>() : read_as<float>();
+  }
+  std::optional<View> view(const vk::Device& device) const override {
+    if (device.core() != vulkan_device(*backend_)->core()) return std::nullopt;
+    backend_->flush();
+    const VulkanMemory& memory = as_vulkan(memory_);
+    return View{memory_, &memory.buffer(), memory.front() / size_of(type_), type_ == Type::f64};
+  }
+
+ private:
+  template <class T>
+  std::vector<double> read_as() const {
+    std::vector<T> numbers(count_);
+    backend_->download(memory_, 0, std::as_writable_bytes(std::span(numbers)));
+    return {numbers.begin(), numbers.end()};
+  }
+
+  const std::shared_ptr<OpBackend> backend_;
+  const std::shared_ptr<Memory> memory_;
+  const Type type_;
+  const std::uint64_t count_;
+};
 
 constexpr std::uint32_t kNvidia = 0x10de;
 
@@ -260,7 +298,28 @@ Registry& registry() {
   return instance;
 }
 
+/// Equal options for equal devices; for the device that solves use, their options.
+vk::DeviceOptions options_of(std::size_t index, std::optional<std::size_t> preferred) {
+  vk::DeviceOptions options;
+  if (index != preferred) options.device = std::to_string(index);
+  return options;
+}
+
+std::optional<std::size_t> preferred_of(const std::vector<vk::DeviceInfo>& list) {
+  try {
+    return vk::choose_device(list, {});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
+
+std::shared_ptr<const ir::ResidentData> numbers_of(std::shared_ptr<OpBackend> backend,
+                                                   std::shared_ptr<Memory> memory, Type type,
+                                                   std::uint64_t count) {
+  return std::make_shared<VulkanNumbers>(std::move(backend), std::move(memory), type, count);
+}
 
 DeviceFacts facts_of(const vk::DeviceInfo& info) {
   DeviceFacts facts{.name = info.name, .kind = std::string(vk::name(info.type))};
@@ -296,6 +355,37 @@ std::vector<vk::DeviceInfo> vulkan_devices() {
     if (error.code() == ErrorCode::InvalidArgument) throw;
     return {};
   }
+}
+
+std::vector<ListedDevice> devices_of_system() {
+  const std::vector<vk::DeviceInfo> found = vulkan_devices();
+  const std::optional<std::size_t> preferred = preferred_of(found);
+  const bool named = std::getenv("TOPOGRAD_DEVICE") != nullptr;
+  std::vector<ListedDevice> out;
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    const vk::DeviceInfo& info = found[k];
+    ListedDevice listed;
+    listed.facts = facts_of(info);
+    listed.problem = info.unusable;
+    listed.preferred = k == preferred;
+    listed.asked_for = listed.preferred && named;
+    listed.open = [options = options_of(k, preferred)] {
+      vk::require_self_check(options);
+      return open_vulkan(options);
+    };
+    listed.for_executor = [options = options_of(k, preferred), info] {
+      return vk::make_hybrid_backend(options, info);
+    };
+    out.push_back(std::move(listed));
+  }
+  return out;
+}
+
+Device open_named(std::string_view which) {
+  vk::DeviceOptions options;
+  options.device = which;
+  const std::vector<vk::DeviceInfo> found = vk::devices();
+  return open_vulkan(options_of(vk::choose_device(found, options), preferred_of(found)));
 }
 
 }  // namespace topograd::ops

@@ -1,13 +1,19 @@
-// Vulkan devices as backends, for code that opens them with its own options.
+// Vulkan devices as backends, and their memory as the data of problems.
 #pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "../../runtime/device/device.hpp"
 #include "../backend/backend.hpp"
 
-#include <memory>
-#include <vector>
-
 namespace topograd::ops {
+
+/// OpBackend::numbers() of a Vulkan device.
+std::shared_ptr<const ir::ResidentData> numbers_of(std::shared_ptr<OpBackend> backend,
+                                                   std::shared_ptr<Memory> memory, Type type,
+                                                   std::uint64_t count);
 
 /// Opens a device, or returns the open backend with equal options.
 ///

@@ -12,9 +12,9 @@
 #include "../../backend/kernel_store.hpp"
 #include "../blocks.hpp"
 #include "../by_index.hpp"
+#include "reduce_cpu.hpp"
 #include "reduce_device.hpp"
 #include "scan_ahead.hpp"
-#include "tile_fold.hpp"
 
 namespace topograd::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Scans in one pass by decoupled look-back: the choice of tiles, and the source of the kernel.
 #pragma once
 
-#include "../../run/slice.hpp"
+#include "../../run/storage.hpp"
 #include "monoid.hpp"
 
 #include <cstddef>

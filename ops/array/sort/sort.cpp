@@ -3,8 +3,7 @@
 
 #include "../../../ir/machine/parallel.hpp"
 #include "../../backend/kernel_store.hpp"
-#include "bitonic.hpp"
-#include "radix.hpp"
+#include "device_sort.hpp"
 
 #include <bit>
 #include <cmath>

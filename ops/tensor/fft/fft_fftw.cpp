@@ -1,5 +1,5 @@
 // Internal: transforms of rows by FFTW.
-#include "row_transform.hpp"
+#include "fft_run.hpp"
 
 #include <fftw3.h>
 

@@ -3,7 +3,7 @@
 //
 // KissFFT's scalar loops take as long for float as for double, and its roots of unity in float have
 // several times the error of a rounded result. So rows of floats are computed in double.
-#include "row_transform.hpp"
+#include "fft_run.hpp"
 
 #include <kissfft/kissfft.hh>
 

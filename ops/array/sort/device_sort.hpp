@@ -1,4 +1,4 @@
-// Internal: radix sort on devices.
+// Internal: sorts on devices: few elements in one workgroup's shared memory, many by radix.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,16 @@
 
 #include "../../backend/compute_kernel.hpp"
 #include "../../backend/type.hpp"
-#include "../../run/slice.hpp"
+#include "../../run/storage.hpp"
 
 namespace topograd::ops {
+
+/// True if a workgroup can hold the elements: 2,048, or 1,024 of f64.
+bool fits_bitonic(const Slice& x);
+
+/// Writes the sorted elements or, to u32, their indices in that order: stable, NaN last, as
+/// sort_into(). Queues one launch. Source: Batcher, Sorting networks and their applications (1968).
+void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool places);
 
 /// The reason why the device cannot sort that many elements; empty if it can.
 std::string radix_refusal(const OpBackend& backend, std::uint64_t count);
