@@ -3,9 +3,9 @@
 
 #include "../../solver/evaluator.hpp"
 #include "../../solver/summary.hpp"
+#include "exchange.hpp"
 #include "frame.hpp"
 #include "live_solver.hpp"
-#include "mailbox.hpp"
 #include "subject.hpp"
 
 #include <chrono>
