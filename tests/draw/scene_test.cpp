@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "../../tools/draw/canvas.hpp"
-#include "../../tools/draw/marks.hpp"
 #include "../../tools/draw/scene.hpp"
 #include "../support/paths.hpp"
 

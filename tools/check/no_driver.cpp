@@ -1,7 +1,7 @@
 // Checks that need a driver, in builds without Vulkan: counts are 0, and calls are refused.
 #include "../../ir/error.hpp"
-#include "faults/driver_objects.hpp"
 #include "faults/faults.hpp"
+#include "faults/soak.hpp"
 #include "pipelines.hpp"
 
 namespace topograd::check {

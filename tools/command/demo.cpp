@@ -1,12 +1,11 @@
 // topograd demo: deforms a mesh that is in the program, on the CPU and on a GPU, and draws it.
 #include "../draw/canvas.hpp"
 #include "../draw/scene.hpp"
-#include "../draw/svg.hpp"
 #include "../problems/arap.hpp"
 #include "arguments/commands.hpp"
 #include "arguments/output.hpp"
 #include "info.hpp"
-#include "solve/plot.hpp"
+#include "solve/html_report.hpp"
 #include "solve/progress.hpp"
 
 #include "../../api/formats/mesh/mesh.hpp"

@@ -1,7 +1,7 @@
 // topograd dump: sources of the kernels of a problem or an expression, and lists of topologies.
 #include "arguments/commands.hpp"
-#include "arguments/expression_arguments.hpp"
 #include "arguments/output.hpp"
+#include "arguments/shared_arguments.hpp"
 #include "dump_operations.hpp"
 #include "input/named_problem.hpp"
 

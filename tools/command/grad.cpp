@@ -1,7 +1,7 @@
 // topograd grad: the derivatives of an expression as formulas, and their values at a point.
 #include "arguments/commands.hpp"
-#include "arguments/expression_arguments.hpp"
 #include "arguments/output.hpp"
+#include "arguments/shared_arguments.hpp"
 
 #include "../../api/readable.hpp"
 #include "../../autodiff/derivatives.hpp"

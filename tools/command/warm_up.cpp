@@ -3,7 +3,7 @@
 #include "arguments/commands.hpp"
 
 #include "arguments/output.hpp"
-#include "arguments/solver_arguments.hpp"
+#include "arguments/shared_arguments.hpp"
 #include "dump_operations.hpp"
 #include "input/named_problem.hpp"
 

@@ -1,11 +1,19 @@
-// Renders a sheet to pixels: depth buffer, supersampling, text, PNG.
+// Rendering to pixels with supersampling and text, PNG and its animations, and SVG.
 #include "canvas.hpp"
+
+#include <ft2build.h>
+#include <array>
+#include <cstdint>
+#include <iomanip>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
 
 #include "../../ir/machine/output_file.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../../ir/machine/platform.hpp"
 
-#include <ft2build.h>
 #include FT_FREETYPE_H
 #include <png.h>
 
@@ -227,6 +235,133 @@ void write_png(const Sheet& sheet, const std::filesystem::path& path) {
   const std::string bytes = png(sheet);
   if (!platform::write_output_file(path.string(), std::as_bytes(std::span(bytes))))
     throw std::runtime_error("draw_mesh: cannot write " + path.string());
+}
+
+namespace {
+
+void write_triangle(std::ostream& out, const std::array<Corner, 3>& t) {
+  Vec3 mean{};
+  for (const Corner& corner : t) {
+    for (int i = 0; i < 3; ++i) mean[i] += corner.color[i] / 3;
+  }
+  const auto [red, green, blue] = to_srgb(mean);
+  // An outline of the same colour closes the gaps between neighbours.
+  out << "<path d=\"M" << t[0].x << ' ' << t[0].y << 'L' << t[1].x << ' ' << t[1].y << ' ' << t[2].x
+      << ' ' << t[2].y << "z\" color=\"#" << std::hex << std::setfill('0') << std::setw(2) << red
+      << std::setw(2) << green << std::setw(2) << blue << std::dec << "\"/>\n";
+}
+
+}  // namespace
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+void write_svg(const Sheet& sheet, const std::filesystem::path& path) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2);
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << sheet.width << "\" height=\""
+      << sheet.height << "\" viewBox=\"0 0 " << sheet.width << ' ' << sheet.height << "\">\n"
+      << "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+      << "<g fill=\"currentColor\" stroke=\"currentColor\" stroke-width=\"0.6\" "
+         "stroke-linejoin=\"round\">\n";
+  for (const Panel& panel : sheet.panels) {
+    for (const auto& triangle : panel.triangles) write_triangle(out, triangle);
+  }
+  out << "</g>\n";
+  for (const Panel& panel : sheet.panels) {
+    out << "<text x=\"" << panel.center << "\" y=\"" << panel.baseline << "\" font-size=\""
+        << sheet.text_size << "\" font-family=\"DejaVu Sans, sans-serif\" text-anchor=\"middle\">"
+        << escaped(panel.caption) << "</text>\n";
+  }
+  out << "</svg>\n";
+  const std::string text = out.str();
+  if (!platform::write_output_file(path.string(), std::as_bytes(std::span(text))))
+    throw std::runtime_error("draw_mesh: cannot write " + path.string());
+}
+
+namespace {
+
+constexpr std::size_t kSignature = 8, kHeader = 13;
+
+std::string big_endian(std::uint32_t value, int bytes = 4) {
+  std::string out;
+  for (int k = bytes - 1; k >= 0; --k) out += static_cast<char>(value >> (8 * k) & 0xff);
+  return out;
+}
+
+/// CRC-32 of ISO 3309, bit by bit, reflected.
+std::uint32_t crc(std::string_view bytes) {
+  static const std::array<std::uint32_t, 256> kTable = [] {
+    std::array<std::uint32_t, 256> t{};
+    for (std::uint32_t n = 0; n < 256; ++n) {
+      t[n] = n;
+      for (int k = 0; k < 8; ++k) t[n] = (t[n] & 1) != 0 ? 0xedb88320 ^ (t[n] >> 1) : t[n] >> 1;
+    }
+    return t;
+  }();
+  std::uint32_t c = 0xffffffff;
+  for (const char byte : bytes)
+    c = kTable[(c ^ static_cast<unsigned char>(byte)) & 0xff] ^ (c >> 8);
+  return ~c;
+}
+
+std::string chunk(std::string_view kind, std::string_view content) {
+  const std::string body = std::string(kind) + std::string(content);
+  return big_endian(static_cast<std::uint32_t>(content.size())) + body + big_endian(crc(body));
+}
+
+/// The concatenated contents of a PNG's chunks of one type.
+std::string contents(std::string_view file, std::string_view kind) {
+  std::string out;
+  for (std::size_t at = kSignature; at + 12 <= file.size();) {
+    std::uint32_t size = 0;
+    for (std::size_t k = 0; k < 4; ++k) size = size << 8 | static_cast<unsigned char>(file[at + k]);
+    if (file.substr(at + 4, 4) == kind) out += file.substr(at + 8, size);
+    at += 12 + std::size_t{size};
+  }
+  return out;
+}
+
+/// Position and duration of a frame: it replaces the whole picture.
+std::string frame_control(std::uint32_t number, const Sheet& sheet, int milliseconds) {
+  return chunk("fcTL", big_endian(number) + big_endian(static_cast<std::uint32_t>(sheet.width)) +
+                           big_endian(static_cast<std::uint32_t>(sheet.height)) + big_endian(0) +
+                           big_endian(0) + big_endian(static_cast<std::uint32_t>(milliseconds), 2) +
+                           big_endian(1000, 2) + std::string(2, '\0'));
+}
+
+}  // namespace
+
+std::string animated_png(std::span<const Sheet> sheets, int milliseconds) {
+  if (sheets.empty()) throw std::runtime_error("a film needs a picture, got none");
+  std::string out;
+  std::uint32_t number = 0;
+  for (const Sheet& sheet : sheets) {
+    if (sheet.width != sheets[0].width || sheet.height != sheets[0].height)
+      throw std::runtime_error("the pictures of a film have one size, got different ones");
+    const std::string still = png(sheet);
+    const bool first = out.empty();
+    if (first) {
+      const auto count = static_cast<std::uint32_t>(sheets.size());
+      out = still.substr(0, kSignature + 12 + kHeader) +
+            chunk("acTL", big_endian(count) + big_endian(0));
+    }
+    out += frame_control(number++, sheet, milliseconds);
+    const std::string data = contents(still, "IDAT");
+    out += first ? chunk("IDAT", data) : chunk("fdAT", big_endian(number++) + data);
+  }
+  return out + chunk("IEND", "");
 }
 
 }  // namespace topograd::draw

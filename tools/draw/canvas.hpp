@@ -1,4 +1,4 @@
-// Renders a sheet to pixels: depth buffer, supersampling, text, PNG.
+// Draws a sheet: as pixels with a depth buffer, as PNG, also animated, or as SVG.
 #pragma once
 
 #include <filesystem>
@@ -24,5 +24,11 @@ std::string animated_png(std::span<const Sheet> sheets, int milliseconds);
 
 /// Writes png(sheet). Throws std::runtime_error with the path if the file cannot be written.
 void write_png(const Sheet& sheet, const std::filesystem::path& path);
+
+/// Escapes text for SVG and HTML.
+std::string escaped(const std::string& text);
+
+/// Writes the sheet as SVG. Throws std::runtime_error with the path if the file cannot be written.
+void write_svg(const Sheet& sheet, const std::filesystem::path& path);
 
 }  // namespace topograd::draw

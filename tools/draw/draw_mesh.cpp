@@ -5,7 +5,6 @@
 
 #include "canvas.hpp"
 #include "scene.hpp"
-#include "svg.hpp"
 
 #include "../../api/formats/mesh/mesh.hpp"
 

@@ -1,4 +1,4 @@
-// Arranges meshes side by side on a sheet: orthographic view, shading.
+// Arranges meshes side by side on a sheet, with points and lines as small solids.
 #pragma once
 
 #include <array>
@@ -67,5 +67,15 @@ Vec3 on_sheet(double right, double up);
 
 /// Brightness on a screen for a linear light: the sRGB transfer function, 0 to 255.
 std::array<int, 3> to_srgb(const Vec3& linear);
+
+/// A tetrahedron around each point and a prism with three sides along each line. Vertices have the
+/// order of the points and then of the lines, so that two of these meshes can be compared by
+/// vertex.
+///
+///   positions  x, y, z of each point
+///   lines      pairs of indices of points
+///   radius     of the marks, in the unit of the positions; > 0. Lines are half as thick.
+Mesh make_marks(std::span<const double> positions,
+                std::span<const std::array<std::uint32_t, 2>> lines, double radius);
 
 }  // namespace topograd::draw

@@ -7,7 +7,7 @@
 #include "../../../runtime/cache/disk_cache.hpp"
 #include "../../../runtime/hybrid/stored_knowledge.hpp"
 #include "../../../solver/interrupts.hpp"
-#include "folder.hpp"
+#include "known_answers.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // Counts through the table in front of the driver.
-#include "driver_objects.hpp"
+#include "soak.hpp"
 
 #include "../../../runtime/device/device.hpp"
 #include "../../../runtime/device/driver/faults.hpp"

@@ -1,17 +1,33 @@
-// Internal: a task and a problem with known answers, for self-tests.
+// Internal: what self-tests share: tasks and problems with known answers, a temporary folder.
 #pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "../../../frontend/problem.hpp"
 #include "../../../runtime/hybrid/executor.hpp"
 #include "../../../solver/solve.hpp"
 
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 namespace topograd::check {
+
+/// A private folder for temporary files, removed by the destructor.
+class Folder {
+ public:
+  /// `check` is part of the folder's name. Throws Error{File}.
+  explicit Folder(const std::string& check);
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 /// Number of fallbacks that an executor has counted.
 inline std::uint64_t fallbacks_of(const runtime::hybrid::Executor& executor) {

@@ -9,7 +9,6 @@
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/device_engine.hpp"
 #include "../../../solver/solve.hpp"
-#include "driver_objects.hpp"
 #include "known_answers.hpp"
 
 #include <algorithm>

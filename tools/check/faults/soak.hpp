@@ -1,14 +1,23 @@
-// Self-test of endurance: repeated solves during which memory and handles must not grow.
+// Self-test of endurance: repeated solves, in which memory, handles and driver objects do not grow.
 #pragma once
-
-#include "../../../solver/options.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "../../../solver/options.hpp"
+
 namespace topograd::check {
+
+/// Starts counting with the next device.
+void watch_driver_objects();
+/// Number of existing objects; 0 before watch_driver_objects().
+std::uint64_t driver_objects();
+/// Bytes that open devices of this process have reserved.
+std::uint64_t driver_bytes();
+/// Releases devices that nobody uses.
+void let_go_of_devices();
 
 struct SoakOptions {
   std::optional<Backend> backend;  ///< empty: the CPU, and the device if there is one

@@ -1,7 +1,7 @@
 // Benchmark report of one problem on one backend.
 #pragma once
 
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "../input/named_problem.hpp"
 
 #include <nlohmann/json_fwd.hpp>

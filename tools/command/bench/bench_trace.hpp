@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 
 namespace topograd::command {
 

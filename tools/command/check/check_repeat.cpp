@@ -19,14 +19,13 @@
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/session.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../check/faults/folder.hpp"
+#include "../../check/faults/known_answers.hpp"
 #include "../../problems/portable.hpp"
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "../input/named_problem.hpp"
 #include "checks.hpp"
-#include "child.hpp"
 
 namespace topograd::command {
 

@@ -4,7 +4,6 @@
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"
 #include "../input/named_problem.hpp"
-#include "child.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
@@ -12,7 +11,6 @@
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/device_engine.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../check/faults/folder.hpp"
 #include "../../check/faults/known_answers.hpp"
 
 #include <nlohmann/json.hpp>

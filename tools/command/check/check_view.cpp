@@ -7,7 +7,7 @@
 #include "../../view/subjects/subjects.hpp"
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 
 #include "../../check/faults/soak.hpp"
 

@@ -1,5 +1,9 @@
-// The subcommands of `check`: each function adds one.
+// The subcommands of `check`, one function each, and work in child processes for them.
 #pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "../arguments/arguments.hpp"
 
@@ -11,5 +15,11 @@ void add_check_soak(Command check);
 void add_check_repeat(Command check);
 void add_check_start(Command check);
 void add_check_view(Command check);
+
+/// Runs `work` in a copy of this process and returns its result. Rethrows its error; throws
+/// Error{Internal} that begins with `check` if the process ended otherwise or was silent for five
+/// minutes.
+nlohmann::ordered_json in_a_process(const std::string& check,
+                                    const std::function<nlohmann::ordered_json()>& work);
 
 }  // namespace topograd::command

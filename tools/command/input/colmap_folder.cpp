@@ -2,7 +2,7 @@
 #include "colmap_folder.hpp"
 
 #include "../arguments/output.hpp"
-#include "loss_argument.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "shown_scene.hpp"
 
 #include "../../../ir/error.hpp"

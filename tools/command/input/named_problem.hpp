@@ -10,7 +10,7 @@
 #include "../../problems/mgh.hpp"
 #include "../../problems/nist.hpp"
 #include "../arguments/arguments.hpp"
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "share_group.hpp"
 
 #include <cstdint>

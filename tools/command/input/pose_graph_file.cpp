@@ -27,7 +27,7 @@
 #include "../../draw/scene.hpp"
 #include "../../problems/mesh.hpp"
 #include "../arguments/output.hpp"
-#include "loss_argument.hpp"
+#include "../arguments/shared_arguments.hpp"
 
 namespace topograd::command {
 

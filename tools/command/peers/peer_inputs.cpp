@@ -11,8 +11,8 @@
 #include "../../problems/developable.hpp"
 #include "../../problems/edges.hpp"
 #include "../../problems/smooth.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "../input/colmap_folder.hpp"
-#include "../input/loss_argument.hpp"
 #include "../input/mesh_problem.hpp"
 #include "../input/pose_graph_file.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "../../../frontend/problem.hpp"
 #include "../../problems/springs.hpp"
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "../input/named_problem.hpp"
 #include "peer.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../arguments/arguments.hpp"
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -2,7 +2,7 @@
 #include "solve_peers.hpp"
 
 #include "../peers/peer_inputs.hpp"
-#include "plot.hpp"
+#include "html_report.hpp"
 #include "solve_sets.hpp"
 
 #include "../../../ir/error.hpp"

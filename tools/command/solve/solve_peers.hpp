@@ -1,7 +1,7 @@
 // Runs other solvers on the problems of `topograd solve`.
 #pragma once
 
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "../input/named_problem.hpp"
 #include "../peers/peer.hpp"
 

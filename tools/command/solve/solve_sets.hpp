@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../../../solver/summary.hpp"
-#include "../arguments/solver_arguments.hpp"
+#include "../arguments/shared_arguments.hpp"
 #include "../input/named_problem.hpp"
 #include "../peers/peer.hpp"
 #include "answer.hpp"

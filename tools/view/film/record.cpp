@@ -5,7 +5,6 @@
 #include "../../../ir/machine/output_file.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../draw/canvas.hpp"
-#include "../../draw/marks.hpp"
 #include "../../draw/scene.hpp"
 
 #include <sys/wait.h>

@@ -23,7 +23,6 @@
 #include "../../../../solver/options.hpp"
 #include "bench_ops_cases.hpp"
 #include "bench_ops_claims.hpp"
-#include "bench_ops_times.hpp"
 
 namespace topograd::command {
 

@@ -3,7 +3,6 @@
 
 #include "../measure/measure.hpp"
 #include "bench_ops_cases.hpp"
-#include "bench_ops_times.hpp"
 
 #include "../../../../ir/error.hpp"
 #include "../../../../ir/machine/platform.hpp"

@@ -1,10 +1,10 @@
 // Transfers results and errors of other processes as JSON through a pipe.
-#include "child.hpp"
+#include "checks.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
-
-#include <nlohmann/json.hpp>
 
 namespace topograd::command {
 

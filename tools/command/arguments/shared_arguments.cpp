@@ -1,14 +1,17 @@
-// Parses SolverOptions from the command line.
-#include "solver_arguments.hpp"
+// Parses SolverOptions, expressions and losses from the command line.
+#include "shared_arguments.hpp"
 
-#include "output.hpp"
-#include "telemetry.hpp"
+#include <charconv>
+#include <memory>
+#include <string_view>
+#include <vector>
 
+#include "../../../frontend/by_name.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/option_table.hpp"
-
-#include <memory>
+#include "output.hpp"
+#include "telemetry.hpp"
 
 namespace topograd::command {
 namespace {
@@ -42,7 +45,37 @@ void add_choice(Command app, const char* option, std::string& text, const char* 
   app.option(option, &text, help).choices(names_of<E>()).shown_default(std::string(name(initial)));
 }
 
+[[noreturn]] void refuse(const std::string& text) {
+  std::string known = "trivial";
+  for (const LossRow& row : kLosses)
+    known += ", " + std::string(row.name) + (number_count(row) == 1 ? ":A" : ":A,B");
+  throw Error(ErrorCode::InvalidArgument,
+              "--loss: expected one of " + known + ", got \"" + text + "\"");
+}
+
+std::vector<double> numbers(std::string_view list, const std::string& text) {
+  std::vector<double> out;
+  while (true) {
+    const std::string_view word = list.substr(0, list.find(','));
+    double value = 0;
+    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (status != std::errc() || end != word.data() + word.size()) refuse(text);
+    out.push_back(value);
+    if (word.size() == list.size()) return out;
+    list.remove_prefix(word.size() + 1);
+  }
+}
+
 }  // namespace
+
+ir::Program parse_expression(const ExpressionArguments& arguments) {
+  try {
+    return parse(arguments.text, arguments.names);
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    throw Error(error.code(), message.substr(0, message.find('\n')));
+  }
+}
 
 void add_place_options(Command app, SolverArguments& a) {
   const SolverOptions defaults;
@@ -153,6 +186,17 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   }
   for (const std::string& text : a.options) set_by_name(options, text);
   return options;
+}
+
+Loss parse_loss(const std::string& text) {
+  if (text.empty() || text == "trivial") return {};
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) refuse(text);
+  const std::string_view name = std::string_view(text).substr(0, colon);
+  const std::vector<double> given = numbers(std::string_view(text).substr(colon + 1), text);
+  const LossRow* const loss = find_loss(name);
+  if (loss == nullptr || given.size() != number_count(*loss)) refuse(text);
+  return make_loss(*loss, given);
 }
 
 }  // namespace topograd::command

@@ -1,10 +1,10 @@
 // A temporary folder for a self-test.
-#include "folder.hpp"
+#include "known_answers.hpp"
+
+#include <atomic>
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
-
-#include <atomic>
 
 namespace topograd::check {
 
