@@ -1,8 +1,8 @@
 // Kinks of scalar programs: their search, and derivatives by magnitudes.
 #include "kinks.hpp"
 
-#include "../ir/passes/facts.hpp"
 #include "../ir/passes/passes.hpp"
+#include "../ir/passes/rules.hpp"
 
 #include <algorithm>
 #include <map>

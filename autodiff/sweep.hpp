@@ -1,7 +1,7 @@
 // The two modes of differentiation as sweeps over a builder's program.
 #pragma once
 
-#include "expression.hpp"
+#include "rules.hpp"
 
 #include <functional>
 #include <span>

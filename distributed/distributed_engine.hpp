@@ -4,7 +4,7 @@
 #include "../runtime/engine/engine.hpp"
 #include "communicator.hpp"
 #include "partition.hpp"
-#include "rank_calls.hpp"
+#include "rank_part.hpp"
 
 #include <functional>
 #include <memory>

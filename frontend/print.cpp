@@ -2,7 +2,7 @@
 #include "../ir/formulas.hpp"
 #include "../ir/program.hpp"
 #include "mat.hpp"
-#include "value/raw_tape.hpp"
+#include "value/tape.hpp"
 
 #include <ostream>
 #include <string>

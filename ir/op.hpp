@@ -23,7 +23,7 @@ struct Domain {
   bool max_open = false;
 };
 
-/// How a value can become infinite or NaN if the parameters are finite (autodiff/expression.hpp).
+/// How a value can become infinite or NaN if the parameters are finite (autodiff/rules.hpp).
 enum class Growth : std::uint8_t {
   affine,      ///< finite if its operands are
   smooth,      ///< finite unless it overflows, reads numbers that are not, or leaves its domain
@@ -38,7 +38,7 @@ enum class Growth : std::uint8_t {
   wild         ///< may be infinite at ordinary points; always safe to say
 };
 
-/// Derives facts of a value from those of its operands (passes/facts.hpp).
+/// Derives facts of a value from those of its operands (passes/rules.hpp).
 enum class FactRule : std::uint8_t {
   none,        ///< nothing, unless the op is boolean
   clear,       ///< the sign bit is clear

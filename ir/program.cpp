@@ -1,4 +1,4 @@
-// Literals, counts of nodes, hash-consing, and extraction of programs.
+// Look-up of ops by name; literals, counts of nodes, hash-consing, and extraction of programs.
 #include "program.hpp"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hash.hpp"
+#include "op.hpp"
 
 namespace topograd::ir {
 namespace {
@@ -42,6 +43,13 @@ Id& search(std::vector<Id>& table, const Node& node, Ends ends) {
 }
 
 }  // namespace
+
+std::optional<Op> find_op(std::string_view name) {
+  for (const OpInfo& row : kOps) {
+    if (row.name == name) return row.op;
+  }
+  return std::nullopt;
+}
 
 Node make_literal(double value) {
   const double canonical = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;

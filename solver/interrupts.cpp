@@ -1,7 +1,7 @@
 // Noting of signals.
 #include "interrupts.hpp"
 
-#include "../ir/machine/process_end.hpp"
+#include "../ir/machine/loops.hpp"
 
 #include <atomic>
 #include <chrono>

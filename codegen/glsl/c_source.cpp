@@ -4,7 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/text.hpp"
-#include "../math/javascript.hpp"
+#include "../math/library.hpp"
 #include "text.hpp"
 
 #include <algorithm>

@@ -1,12 +1,15 @@
-// Loads of a program's leaves from columns, constants and the parameter block of a work item.
+// What a work item reads and adds: leaves of its program, parts of the cost, and rows.
 #pragma once
 
-#include "program.hpp"
-
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "program.hpp"
+#include "reduction.hpp"
 
 namespace topograd::codegen {
 
@@ -50,5 +53,28 @@ std::vector<std::string> write_loads(const Prepared& prepared, const LeafPlace& 
 /// Bytes of the columns that write_loads() reads for one row.
 std::uint32_t column_bytes(const Prepared& prepared, const LeafPlace& place,
                            const std::vector<std::uint32_t>& targets, Precision precision);
+
+/// Source for KernelRequest::values: every invocation of a workgroup reaches the end. May be empty.
+class ValuesText {
+ public:
+  explicit ValuesText(const KernelRequest& request);
+
+  explicit operator bool() const { return sum_.has_value(); }
+  /// Before the first instance.
+  void begin(Shader& shader) const;
+  /// Opens a loop over the rows of the dispatch in strides of the grid.
+  void open_loop(std::string_view variable, Shader& shader) const;
+  /// Adds the outputs from `first` on of the instance in `row`.
+  void add(const Written& written, std::size_t first, std::string_view row, Shader& shader) const;
+  /// After the last instance, where all invocations meet.
+  void end(Shader& shader) const;
+  /// Bytes written per instance.
+  std::uint32_t bytes() const;
+
+ private:
+  const KernelRequest& request_;
+  Precision sums_;
+  std::optional<Summation> sum_;
+};
 
 }  // namespace topograd::codegen

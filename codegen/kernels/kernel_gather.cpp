@@ -1,7 +1,6 @@
 // Kernels in which an invocation or a workgroup sums the terms of one block: gather, sum_terms.
 #include "../../ir/error.hpp"
 #include "../glsl/leaves.hpp"
-#include "../glsl/values.hpp"
 #include "../vector/source.hpp"
 #include "kernel_forms.hpp"
 

@@ -1,6 +1,4 @@
 // Snippets of GLSL as JavaScript: types go, and what works on words has a text of its own.
-#include "javascript.hpp"
-
 #include "library.hpp"
 
 #include "../../ir/error.hpp"

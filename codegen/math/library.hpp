@@ -1,4 +1,4 @@
-// GLSL functions that built-ins lack (f64) or get wrong (f32), and the table of their snippets.
+// The function library: GLSL that built-ins lack (f64) or get wrong (f32), and its JavaScript.
 #pragma once
 
 #include <span>
@@ -64,5 +64,18 @@ std::span<const std::string_view> functions();
 /// IEEE 754 binary64 on pairs of 32-bit integers (uvec2, low word first) in GLSL: f64_add, f64_mul,
 /// ... and a main() that calls them on the array `v` of uvec2, which is to be declared before.
 std::string_view emulated_float64();
+
+/// The name that JavaScript calls: "tg_exp_f64", or "Math.floor" for an exact built-in.
+///
+/// Throws Error{InvalidArgument} for an unknown function.
+std::string javascript_spelling(std::string_view function);
+
+/// The f64 functions of library.hpp in JavaScript, with all that they need, each once, before its
+/// users; also "fma".
+///
+/// They are the snippets of GLSL in another spelling, so they have the same bits in every browser,
+/// which `Math.sin` and its like have not. What snippets do to words of 64-bit floats is written
+/// with a typed array. Throws Error{InvalidArgument} for an unknown function.
+std::string javascript_library(std::span<const std::string_view> functions);
 
 }  // namespace topograd::codegen::math

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../layout.hpp"
+#include "../kernel.hpp"
 
 namespace topograd::codegen {
 

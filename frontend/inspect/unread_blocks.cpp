@@ -1,6 +1,6 @@
 // Finds unknowns that no residual reads, and rows that are 0 whatever the unknowns are.
 #include "unread_blocks.hpp"
-#include "../../ir/machine/short_loop.hpp"
+#include "../../ir/machine/loops.hpp"
 #include "array_names.hpp"
 
 #include <algorithm>

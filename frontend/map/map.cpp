@@ -13,7 +13,6 @@
 #include "../problem/callables.hpp"
 #include "../problem/map_elements.hpp"
 #include "../problem/problem_state.hpp"
-#include "../problem/traced_path.hpp"
 #include "../traced_function.hpp"
 
 namespace topograd::detail {

@@ -1,13 +1,176 @@
-// Traces elements again and updates their forms.
+// Runs callables, combines several paths into one expression, and traces elements again.
 #include "callables.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "problem_state.hpp"
 
-#include <algorithm>
-#include <string>
-
 namespace topograd::detail {
 namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+[[noreturn]] void fail_unequal(const Caller& caller) {
+  caller.fail(ErrorCode::InvalidArgument,
+              "expected a callable that does the same when it is called again with the same "
+              "parameters, got one that branches elsewhere");
+}
+
+/// The number of nodes that the callable had made when two paths parted.
+std::uint64_t parting(const TracedPath& a, const TracedPath& b, const Caller& caller) {
+  const std::span<const PathBranch> p = a.own_branches(), q = b.own_branches();
+  for (std::size_t k = 0; k < std::min(p.size(), q.size()); ++k) {
+    if (p[k].at != q[k].at) fail_unequal(caller);
+    if (p[k].taken != q[k].taken) return p[k].at;
+  }
+  fail_unequal(caller);
+}
+
+class Combination {
+ public:
+  Combination(std::span<const TracedPath* const> paths, const Caller& caller)
+      : paths_(paths), caller_(caller), renamed_(paths.size()) {}
+
+  TracedPath run() {
+    for (std::size_t i = 0; i < paths_.size(); ++i) take_nodes(i);
+    for (std::size_t i = 0; i < paths_.size(); ++i)
+      for (std::size_t k = 0; k < paths_[i]->outer; ++k)
+        out_.branches.push_back(
+            {renamed_[i][paths_[i]->branches[k].condition], paths_[i]->branches[k].taken});
+    out_.outer = out_.branches.size();
+    std::vector<std::size_t> all(paths_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    out_.rows = rows_of(all, 0, std::nullopt);
+    return std::move(out_);
+  }
+
+ private:
+  using Key = std::array<std::uint64_t, 4>;
+
+  std::uint32_t intern(const Key& key, const TapeNode& node) {
+    const auto next = static_cast<std::uint32_t>(out_.nodes.size());
+    const auto [at, is_new] = known_.try_emplace(key, next);
+    if (is_new) {
+      out_.nodes.push_back(node);
+      out_.origins.push_back(next);
+    }
+    return at->second;
+  }
+
+  std::uint32_t op(ir::Op op, std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0) {
+    const int arity = ir::arity(op);
+    if (arity < 2) b = 0;
+    if (arity < 3) c = 0;
+    const auto next = static_cast<std::uint32_t>(out_.nodes.size());
+    return intern({head(op), a, b, c},
+                  {head(op), next - a, arity > 1 ? next - b : 0, arity > 2 ? next - c : 0});
+  }
+
+  /// A number in the code is the same one in two paths only if they had not parted before it.
+  std::uint32_t number(std::size_t i, std::uint32_t k) {
+    const TracedPath& path = *paths_[i];
+    const std::uint64_t origin = path.origins[k];
+    std::uint64_t owner = i;
+    for (std::size_t j = 0; j < i && owner == i; ++j) {
+      const bool common =
+          origin >= TracedPath::kCaptured || origin < parting(*paths_[j], path, caller_);
+      if (common) owner = j;
+    }
+    const TapeNode& node = path.nodes[k];
+    return intern({node.head, owner, origin, kNever}, node);
+  }
+
+  std::uint32_t symbolic(const TracedPath& path, TapeNode node) {
+    const AddressForm& form = path.forms[node.a];
+    const auto at = std::ranges::find(out_.forms, form);
+    node.a = static_cast<std::uint32_t>(at - out_.forms.begin());
+    if (at == out_.forms.end()) out_.forms.push_back(form);
+    return intern({node.head, node.a, node.b, 0}, node);
+  }
+
+  void take_nodes(std::size_t i) {
+    const TracedPath& path = *paths_[i];
+    std::vector<std::uint32_t>& renamed = renamed_[i];
+    for (std::uint32_t k = 0; k < path.nodes.size(); ++k) {
+      const TapeNode& n = path.nodes[k];
+      const int arity = ir::arity(n.op());
+      if (arity > 0) {
+        renamed.push_back(op(n.op(), renamed[k - n.a], arity > 1 ? renamed[k - n.b] : 0,
+                             arity > 2 ? renamed[k - n.c] : 0));
+      } else if ((n.head & kSymbolic) != 0) {
+        renamed.push_back(symbolic(path, n));
+      } else if (n.head == head(ir::Op::Data)) {
+        renamed.push_back(number(i, k));
+      } else {
+        renamed.push_back(intern({n.head, n.a, n.b, n.c}, n));
+      }
+    }
+  }
+
+  /// Requires that the branch goes this way wherever `reach` is true.
+  void add_branch(std::uint32_t condition, bool taken, const std::optional<std::uint32_t>& reach) {
+    if (!reach) {
+      out_.branches.push_back({condition, taken});
+      return;
+    }
+    const std::uint32_t right = taken ? condition : op(ir::Op::Not, condition);
+    out_.branches.push_back({op(ir::Op::Or, op(ir::Op::Not, *reach), right), true});
+  }
+
+  std::uint32_t both(const std::optional<std::uint32_t>& reach, std::uint32_t condition) {
+    return reach ? op(ir::Op::And, *reach, condition) : condition;
+  }
+
+  /// Rows of these paths, which agree in their first `depth` branches.
+  std::vector<std::uint32_t> rows_of(const std::vector<std::size_t>& group, std::size_t depth,
+                                     std::optional<std::uint32_t> reach) {
+    const std::size_t first = group.front();
+    const std::span<const PathBranch> branches = paths_[first]->own_branches();
+    for (; depth < branches.size(); ++depth) {
+      std::vector<std::size_t> sides[2];
+      for (const std::size_t i : group) {
+        if (depth >= paths_[i]->own_branches().size()) fail_unequal(caller_);
+        sides[paths_[i]->own_branches()[depth].taken ? 1 : 0].push_back(i);
+      }
+      const std::uint32_t condition = renamed_[first][branches[depth].condition];
+      if (sides[0].empty() || sides[1].empty()) {
+        add_branch(condition, branches[depth].taken, reach);
+        continue;
+      }
+      const auto yes = rows_of(sides[1], depth + 1, both(reach, condition));
+      const auto no = rows_of(sides[0], depth + 1, both(reach, op(ir::Op::Not, condition)));
+      return choose(condition, yes, no);
+    }
+    if (group.size() > 1) fail_unequal(caller_);
+    std::vector<std::uint32_t> rows;
+    for (const std::uint32_t row : paths_[first]->rows) rows.push_back(renamed_[first][row]);
+    return rows;
+  }
+
+  std::vector<std::uint32_t> choose(std::uint32_t condition, const std::vector<std::uint32_t>& yes,
+                                    const std::vector<std::uint32_t>& no) {
+    if (yes.size() != no.size())
+      caller_.fail(ErrorCode::Shape, "expected as many rows on both sides of a branch, got " +
+                                         std::to_string(yes.size()) + " and " +
+                                         std::to_string(no.size()));
+    std::vector<std::uint32_t> rows;
+    for (std::size_t k = 0; k < yes.size(); ++k)
+      rows.push_back(yes[k] == no[k] ? yes[k] : op(ir::Op::Select, condition, yes[k], no[k]));
+    return rows;
+  }
+
+  std::span<const TracedPath* const> paths_;
+  const Caller& caller_;
+  TracedPath out_;
+  std::map<Key, std::uint32_t> known_;
+  std::vector<std::vector<std::uint32_t>> renamed_;  // by path and node
+};
 
 /// Number of branches of one path whose other sides are evaluated together.
 constexpr std::size_t kMostNeighbours = 64;
@@ -15,6 +178,135 @@ constexpr std::size_t kMostNeighbours = 64;
 constexpr std::uint32_t kFlipsToCombine = 2;
 
 }  // namespace
+
+TracedPath trace_path(const RowsOf& call, const Caller& caller) {
+  const FinishResidual finish;
+  begin_segment();
+  const std::uint64_t begin = tape.mark - tape.tag;
+  std::vector<Value> rows;
+  call(rows);
+  CompactTape compact;
+  compact.assign(row_nodes(rows, caller));
+  const RawTape raw = compact.view();
+  TracedPath path;
+  path.nodes.assign(raw.nodes.begin(), raw.nodes.end());
+  path.rows.assign(raw.rows.begin(), raw.rows.end());
+  for (const std::uint64_t id : compact.ids())
+    path.origins.push_back(id < begin ? TracedPath::kCaptured + id : id - begin);
+  for (std::size_t k = 0; k < raw.guards.size(); ++k) {
+    const std::uint64_t at = compact.branches()[k].at;
+    path.branches.push_back(
+        {raw.guards[k].condition, raw.guards[k].expected, at < begin ? 0 : at - begin});
+  }
+  path.outer = raw.guards.size() - open_branches().size();
+  return path;
+}
+
+namespace {
+
+/// The nodes that the conditions of the first `count` branches need, ascending.
+std::vector<std::uint32_t> nodes_of_conditions(const TracedPath& path, std::size_t count) {
+  std::vector<char> needed(path.nodes.size(), 0);
+  for (std::size_t k = 0; k < count; ++k) needed[path.branches[k].condition] = 1;
+  for (std::size_t k = path.nodes.size(); k-- > 0;) {
+    const TapeNode& node = path.nodes[k];
+    const std::uint32_t back[3] = {node.a, node.b, node.c};
+    for (int j = 0; needed[k] != 0 && j < ir::arity(node.op()); ++j) needed[k - back[j]] = 1;
+  }
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t k = 0; k < needed.size(); ++k)
+    if (needed[k] != 0) nodes.push_back(k);
+  return nodes;
+}
+
+}  // namespace
+
+PathConditions::PathConditions(const TracedPath& path, std::size_t count)
+    : path_(path), count_(count), nodes_(nodes_of_conditions(path, count)) {}
+
+bool PathConditions::hold(const ProblemState& state, const Point& point,
+                          const ElementNumbers* element) const {
+  thread_local std::vector<double> numbers;
+  thread_local std::vector<char> known;
+  numbers.resize(std::max(numbers.size(), path_.nodes.size()));
+  known.resize(std::max(known.size(), path_.nodes.size()));
+  for (const std::uint32_t k : nodes_) {
+    const TapeNode& node = path_.nodes[k];
+    const int arity = ir::arity(node.op());
+    if (arity == 0) {
+      const std::optional<double> number = leaf_number(node, state, point, element);
+      known[k] = number.has_value();
+      numbers[k] = number.value_or(0);
+      continue;
+    }
+    const std::uint32_t back[3] = {node.a, node.b, node.c};
+    double operands[3] = {0, 0, 0};
+    known[k] = 1;
+    for (int j = 0; j < arity; ++j) {
+      operands[j] = numbers[k - back[j]];
+      known[k] = known[k] && known[k - back[j]];
+    }
+    numbers[k] = apply_op(node.op(), operands, point.narrow);
+  }
+  return std::all_of(path_.branches.begin(), path_.branches.begin() + static_cast<long>(count_),
+                     [&](const PathBranch& b) {
+                       return known[b.condition] && (numbers[b.condition] != 0) == b.taken;
+                     });
+}
+
+bool holds(const TracedPath& path, const ProblemState& state, const Point& point,
+           const ElementNumbers* element) {
+  return PathConditions(path, path.branches.size()).hold(state, point, element);
+}
+
+bool outer_holds(const TracedPath& path, const ProblemState& state, const Point& point,
+                 const ElementNumbers* element) {
+  return PathConditions(path, path.outer).hold(state, point, element);
+}
+
+bool same_branches(const TracedPath& a, const TracedPath& b) {
+  return std::ranges::equal(
+      a.own_branches(), b.own_branches(),
+      [](const PathBranch& x, const PathBranch& y) { return x.taken == y.taken && x.at == y.at; });
+}
+
+ConcreteTape concrete(const TracedPath& path, const ElementNumbers& element,
+                      std::uint32_t problem) {
+  ConcreteTape out;
+  std::vector<std::uint32_t> renamed(path.nodes.size());
+  std::unordered_map<std::uint32_t, std::uint32_t> own;  // by form: one leaf for all its reads
+  for (std::uint32_t k = 0; k < path.nodes.size(); ++k) {
+    TapeNode node = path.nodes[k];
+    const auto next = static_cast<std::uint32_t>(out.nodes.size());
+    renamed[k] = next;
+    if ((node.head & kSymbolic) != 0) {
+      const AddressForm& form = element.forms[node.a];
+      if (form.direct) {
+        const auto [at, is_new] = own.try_emplace(node.a, next);
+        renamed[k] = at->second;
+        if (!is_new) continue;
+        const auto bits = std::bit_cast<std::uint64_t>(element.data[form.column]);
+        node = {head(ir::Op::Data), 0, static_cast<std::uint32_t>(bits),
+                static_cast<std::uint32_t>(bits >> 32)};
+      } else {
+        const bool data = node.op() == ir::Op::Data;
+        node = {head(node.op(), data ? kBound : 0), element.entry(form), problem, 0};
+      }
+    }
+    const int arity = ir::arity(node.op());
+    if (arity > 0) node.a = next - renamed[k - node.a];
+    if (arity > 1) node.b = next - renamed[k - node.b];
+    if (arity > 2) node.c = next - renamed[k - node.c];
+    out.nodes.push_back(node);
+  }
+  for (const std::uint32_t row : path.rows) out.rows.push_back(renamed[row]);
+  for (const PathBranch& b : path.branches) out.guards.push_back({renamed[b.condition], b.taken});
+  return out;
+}
+
+TracedPath combine(std::span<const TracedPath* const> paths, const Caller& caller) {
+  return Combination(paths, caller).run();
+}
 
 TracedPath trace_element(const RowsOfElement& call, const ProblemState& state, MapTrace& trace,
                          const Point& point, std::span<const std::uint32_t> indices,

@@ -1,16 +1,20 @@
-// Makes a topology from a piece of tape: slots for its leaves, and its canonical form.
+// Makes a topology from a piece of tape, unless its raw shape is one that was seen before.
 #pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "../../ir/error.hpp"
 #include "../../ir/topology/topology.hpp"
 #include "../block_kind.hpp"
-#include "../value/raw_tape.hpp"
-
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "../state/blocks.hpp"
+#include "../value/tape.hpp"
 
 namespace topograd::detail {
 
@@ -75,5 +79,58 @@ PlainProgram plain_program(const RawTape& raw, const IndexOf& index_of, const Ca
 /// ascending index before they are brought into canonical order. Errors are those of
 /// Problem::add_residual.
 Extraction extract(const RawTape& raw, const IndexOf& index_of, const Caller& caller);
+
+/// A hash of a tape's ops, wiring and kinds of leaves.
+std::uint64_t shape_hash(const RawTape& raw);
+
+/// A tape with masks for what differs between residuals, and the slots of its leaves.
+class RawShape {
+ public:
+  RawShape(const RawTape& raw, LeafMap leaves, std::uint32_t topology);
+
+  /// True if the tape has this shape's ops, wiring and kinds of leaves. Cost: one read of the tape.
+  bool same_structure(const RawTape& raw) const;
+
+  /// Copies indices and numbers in canonical order; returns false if other leaves coincide than
+  /// here.
+  ///
+  ///   entries  numbers of the problem's data arrays
+  bool read(const RawTape& raw, std::span<const double> entries, Row& row) const;
+
+  const LeafMap& leaves() const { return leaves_; }
+  std::uint32_t topology() const { return topology_; }
+  std::size_t bytes() const;
+
+  /// The shape that followed this one last time: a guess for the next shape.
+  RawShape* next = nullptr;
+
+ private:
+  std::vector<TapeNode> pattern_, mask_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<RawGuard> guards_;
+  LeafMap leaves_;
+  bool bound_ = false;  // some data come from arrays
+  std::uint32_t topology_;
+};
+
+/// Finds the raw shape of a tape: by guess, then by hash.
+class RawShapes {
+ public:
+  /// The shape of the tape, with `row` filled; nullptr if it is unknown.
+  const RawShape* match(const RawTape& raw, std::span<const double> entries, Row& row);
+
+  /// Stores the shape of the tape, up to a maximum number of shapes.
+  void add(const RawTape& raw, const LeafMap& leaves, std::uint32_t topology);
+
+  std::size_t bytes() const;
+
+ private:
+  void follow(RawShape* shape);
+
+  std::deque<RawShape> shapes_;
+  std::unordered_multimap<std::uint64_t, RawShape*> by_hash_;
+  RawShape* last_ = nullptr;
+  std::size_t largest_ = 0;  // in nodes
+};
 
 }  // namespace topograd::detail

@@ -4,7 +4,7 @@
 #include "../../autodiff/rolled_sweep.hpp"
 #include "../host_residual.hpp"
 #include "../long_expression.hpp"
-#include "../value/raw_tape.hpp"
+#include "../value/tape.hpp"
 #include "extract.hpp"
 
 #include <cstddef>

@@ -14,15 +14,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../../ir/batch/resident_data.hpp"
+#include "../../ir/batch/batch.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/hash.hpp"
 #include "../problem.hpp"
 #include "../state/blocks.hpp"
-#include "../state/labels.hpp"
+#include "../state/loss_table.hpp"
 #include "../state/unknowns.hpp"
+#include "extract.hpp"
 #include "long_block.hpp"
-#include "raw_shape.hpp"
 #include "shared_rows.hpp"
 
 namespace topograd::detail {

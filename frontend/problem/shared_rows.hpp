@@ -3,7 +3,7 @@
 
 #include "../host_residual.hpp"
 #include "../long_expression.hpp"
-#include "../value/raw_tape.hpp"
+#include "../value/tape.hpp"
 #include "../value/value.hpp"
 #include "long_block.hpp"
 

@@ -1,11 +1,12 @@
-// The losses of a problem's residuals: each different one is stored once.
+// The losses and labels of a problem's residuals: each different one is stored once.
 #include "loss_table.hpp"
-#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <span>
 #include <string>
+
+#include "../../ir/error.hpp"
 
 namespace topograd::detail {
 namespace {
@@ -28,6 +29,17 @@ std::uint32_t program_number(std::deque<ir::Program>& programs, const ir::Progra
 }
 
 }  // namespace
+
+std::uint32_t Labels::number(std::string_view text) {
+  if (text.empty()) return 0;
+  if (texts_[last_] == text) return last_;  // loops repeat their label
+  const auto known = numbers_.find(text);
+  if (known != numbers_.end()) return last_ = known->second;
+  const auto number = static_cast<std::uint32_t>(texts_.size());
+  texts_.emplace_back(text);
+  numbers_.emplace(texts_.back(), number);
+  return last_ = number;
+}
 
 std::uint32_t LossTable::entry(const char* call, const Loss& loss, std::vector<double>& uniforms,
                                bool built_in) {

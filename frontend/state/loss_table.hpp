@@ -1,15 +1,30 @@
-// The losses of a problem's residuals: each different one is stored once.
+// The losses and labels of a problem's residuals: each different one is stored once.
 #pragma once
-
-#include "../loss.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "../loss.hpp"
+
 namespace topograd::detail {
+
+/// The labels of a problem's blocks. Number 0 is the empty text.
+class Labels {
+ public:
+  /// The number of an equal text, which is added if there is none.
+  std::uint32_t number(std::string_view text);
+  const std::string& text(std::uint32_t number) const { return texts_[number]; }
+
+ private:
+  std::deque<std::string> texts_{std::string()};
+  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::uint32_t last_ = 0;  // that was requested last
+};
 
 /// A loss of residuals, and the position of its numbers among the problem's uniforms.
 struct LossEntry {

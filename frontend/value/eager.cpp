@@ -4,7 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/program.hpp"
-#include "raw_tape.hpp"
+#include "tape.hpp"
 
 #include <algorithm>
 #include <string>

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "resident_data.hpp"
 #include "row_blocks.hpp"
 
 namespace topograd::ir {

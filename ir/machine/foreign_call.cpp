@@ -2,8 +2,8 @@
 #include "foreign_call.hpp"
 
 #include "../error.hpp"
+#include "loops.hpp"
 #include "platform.hpp"
-#include "process_end.hpp"
 
 #include <atomic>
 #include <chrono>

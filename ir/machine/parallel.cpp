@@ -1,8 +1,8 @@
 // Threads of a child of fork(), which replace the lost pool.
 #include "parallel.hpp"
 
+#include "loops.hpp"
 #include "platform.hpp"
-#include "short_loop.hpp"
 
 #include <sched.h>
 

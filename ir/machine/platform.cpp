@@ -4,7 +4,7 @@
 
 #include "../error.hpp"
 #include "formatted.hpp"
-#include "process_end.hpp"
+#include "loops.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

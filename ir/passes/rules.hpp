@@ -1,11 +1,33 @@
-// The algebraic rules, one small function for each family of ops.
+// The algebraic rules, one function for each family of ops, and the facts about values they need.
 #pragma once
 
 #include <optional>
+#include <vector>
 
-#include "facts.hpp"
+#include "../program.hpp"
 
 namespace topograd::ir {
+
+/// Truth value of a literal, if float and double agree on it.
+std::optional<bool> known_truth(const Node& node);
+
+struct Facts {
+  bool boolean = false;            ///< 1 or +0
+  bool sign_clear = false;         ///< the sign bit is clear
+  bool not_negative_zero = false;  ///< follows from sign_clear
+  bool integral = false;           ///< a whole number or infinite
+};
+
+/// Facts of the nodes of a growing graph, derived once for each node, operands first.
+class FactTable {
+ public:
+  explicit FactTable(const Graph& graph) : graph_(graph) {}
+  const Facts& operator[](Id id);
+
+ private:
+  const Graph& graph_;
+  std::vector<Facts> facts_;
+};
 
 /// A rule's answer: nothing, another node's id, or one node that replaces it (and is tried again).
 struct Answer {

@@ -1,7 +1,7 @@
 // The interface that every kind of device offers to storages and operations.
 #pragma once
 
-#include "../../ir/batch/resident_data.hpp"
+#include "../../ir/batch/batch.hpp"
 #include "compute_kernel.hpp"
 #include "device.hpp"
 #include "type.hpp"

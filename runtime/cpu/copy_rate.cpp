@@ -1,7 +1,6 @@
 // Copies of large arrays, one part a thread.
 #include "copy_rate.hpp"
 
-#include "median_time.hpp"
 #include "tiles/column.hpp"
 
 #include <cstring>

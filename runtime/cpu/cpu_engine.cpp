@@ -14,7 +14,6 @@
 #include "cpu_steps.hpp"
 #include "engine.hpp"
 #include "interpreter/interpreter.hpp"
-#include "median_time.hpp"
 #include "tiles/column.hpp"
 
 namespace topograd::runtime::cpu {

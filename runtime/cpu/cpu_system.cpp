@@ -3,7 +3,7 @@
 
 #include "../engine/column_scaling.hpp"
 #include "../profile.hpp"
-#include "median_time.hpp"
+#include "copy_rate.hpp"
 #include "tiles/column.hpp"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "../engine/engine.hpp"
-#include "terms/sum_ranges.hpp"
 #include "terms/term.hpp"
+#include "terms/term_costs.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -218,7 +218,7 @@ struct EngineOptions {
   std::uint32_t shared_memory_bytes = 0;        ///< Vulkan: bytes, lowers the limit
   bool validation = false;                      ///< Vulkan: enable the validation layer
   /// All choices follow rules, none follows a measurement. On the CPU sums are taken by chunk
-  /// (cpu/terms/sum_ranges.hpp), so that they have the same bits for any division of the model.
+  /// (cpu/terms/term_costs.hpp), so that they have the same bits for any division of the model.
   bool deterministic = false;
   /// The part of a model that the engine's model is; null: the whole one.
   std::shared_ptr<const struct ModelPart> part;

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "../../ir/machine/short_loop.hpp"
+#include "../../ir/machine/loops.hpp"
 #include "supernodes.hpp"
 
 namespace topograd::runtime {

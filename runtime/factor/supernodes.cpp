@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "../../ir/machine/short_loop.hpp"
+#include "../../ir/machine/loops.hpp"
 
 namespace topograd::runtime {
 namespace {

@@ -4,7 +4,6 @@
 #include "backend.hpp"
 #include "task.hpp"
 #include "telemetry/telemetry.hpp"
-#include "telemetry/trace.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "../../ir/machine/foreign_call.hpp"
+#include "../../ir/machine/loops.hpp"
 #include "../../ir/machine/parallel.hpp"
-#include "../../ir/machine/short_loop.hpp"
 #include "routing/scheduler.hpp"
 
 #include <tbb/task_group.h>

@@ -1,12 +1,12 @@
 // Plans: how the columns of a batch are stored, and the inversion of its index columns.
 #pragma once
 
-#include "../../codegen/kernel.hpp"
-#include "../model/model.hpp"
-
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "../../codegen/kernel.hpp"
+#include "../model/model.hpp"
 
 namespace topograd::runtime {
 
@@ -139,5 +139,20 @@ struct StoredColumns {
   std::vector<std::uint32_t> data;
 };
 StoredColumns stored_columns(const codegen::ColumnLayout& layout);
+
+struct FixedSlots {
+  std::vector<std::uint32_t> slots;  ///< slots whose scalars are fixed in all instances, ascending
+  std::uint64_t entries = 0;         ///< instances x groups
+  std::uint64_t left_out = 0;        ///< entries of blocks that are completely fixed
+};
+
+/// Finds the fixed parts.
+/// Cost: one pass over the index columns.
+///
+///   groups    of the batch (find_groups)
+///   constant  by scalar; 1 = fixed
+FixedSlots find_fixed_slots(const ir::Batch& batch, std::span<const SlotGroup> groups,
+                            std::span<const ParameterArray> arrays,
+                            std::span<const std::uint8_t> constant);
 
 }  // namespace topograd::runtime

@@ -2,7 +2,7 @@
 #include "lane_solver.hpp"
 
 #include "../../runtime/engine/column_scaling.hpp"
-#include "../../runtime/factor/factor_report.hpp"
+#include "../../runtime/factor/refinement.hpp"
 #include "../../runtime/linear/dense.hpp"
 #include "../interrupts.hpp"
 #include "../linear/factor/dense_rows.hpp"

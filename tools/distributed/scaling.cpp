@@ -1,7 +1,7 @@
 // Rates of this machine and of a device, divisions into up to 1024 parts, and the curves.
 #include "scaling.hpp"
 
-#include "../../distributed/measure.hpp"
+#include "../../distributed/cost_model.hpp"
 #include "../../distributed/partition.hpp"
 #include "../../solver/model/model.hpp"
 

@@ -4,7 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../packed_text.hpp"
 #include "../word_reader.hpp"
-#include "readers.hpp"
+#include "builder.hpp"
 
 #include <algorithm>
 #include <utility>

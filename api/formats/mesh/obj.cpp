@@ -1,5 +1,5 @@
 // Wavefront's OBJ files.
-#include "readers.hpp"
+#include "builder.hpp"
 
 #include "../word_reader.hpp"
 

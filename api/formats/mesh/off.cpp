@@ -1,5 +1,5 @@
 // OFF files of Geomview.
-#include "readers.hpp"
+#include "builder.hpp"
 
 #include "../word_reader.hpp"
 

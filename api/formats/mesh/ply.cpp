@@ -14,7 +14,7 @@
 #include "../../../ir/error.hpp"
 #include "../word_reader.hpp"
 #include "binary_numbers.hpp"
-#include "readers.hpp"
+#include "builder.hpp"
 
 namespace topograd {
 namespace {

@@ -1,5 +1,5 @@
 // STL files: triangles by the places of their corners.
-#include "readers.hpp"
+#include "builder.hpp"
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/hash.hpp"

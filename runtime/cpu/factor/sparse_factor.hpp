@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../factor/factor_plan.hpp"
-#include "../../factor/factor_report.hpp"
+#include "../../factor/refinement.hpp"
 #include "../tiles/pool.hpp"
 #include "front_kernels.hpp"
 

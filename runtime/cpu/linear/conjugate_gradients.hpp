@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "../../linear/gain_test.hpp"
-#include "../terms/sum_ranges.hpp"
+#include "../terms/term_costs.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
 

@@ -6,7 +6,7 @@
 #include "../../linear/preconditioner.hpp"
 #include "../../model/model.hpp"
 #include "../terms/block_layout.hpp"
-#include "../terms/sum_ranges.hpp"
+#include "../terms/term_costs.hpp"
 #include "../tiles/pool.hpp"
 #include "conjugate_gradients.hpp"
 

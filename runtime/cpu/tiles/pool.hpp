@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../../../codegen/precision.hpp"
+#include "../../../ir/machine/loops.hpp"
 #include "../../../ir/machine/parallel.hpp"
-#include "../../../ir/machine/short_loop.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,14 +1,21 @@
-// Check that a device computes what shaders say: a few compositions of functions, run once for each
-// device, driver and version of the generated functions.
+// Kernels on rows of numbers on a device, and the check that it computes what shaders say.
 #pragma once
 
-#include "../../rows/compositions.hpp"
-#include "../device.hpp"
-
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "../../rows/compositions.hpp"
+#include "../../rows/rows.hpp"
+#include "../device.hpp"
+#include "../kernels/launch.hpp"
+
 namespace topograd::runtime::vulkan {
+
+std::unique_ptr<RowRunner> make_row_runner(LaunchContext context);
+/// Makes a runner. Throws the errors of make_launch_context().
+std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
+                                           Precision precision);
 
 struct SelfCheck {
   std::uint64_t compared = 0;  ///< numbers; 0 if the result was remembered

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "../../../ir/machine/foreign_call.hpp"
+#include "../../../ir/machine/loops.hpp"
 #include "../../../ir/machine/platform.hpp"
-#include "../../../ir/machine/process_end.hpp"
 #include "core.hpp"
 #include "opened.hpp"
 

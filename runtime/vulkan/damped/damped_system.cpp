@@ -9,7 +9,7 @@
 
 #include "../../../ir/machine/state_record.hpp"
 #include "../../engine/column_scaling.hpp"
-#include "../../factor/factor_report.hpp"
+#include "../../factor/refinement.hpp"
 #include "../recording/recorder.hpp"
 
 namespace topograd::runtime::vulkan {

@@ -3,7 +3,7 @@
 #include "kernel_variants.hpp"
 
 #include "../../../ir/error.hpp"
-#include "../../plan/fixed_slots.hpp"
+#include "../../plan/plan.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "../../engine/engine.hpp"
-#include "../../factor/factor_report.hpp"
 #include "../../factor/level_plan.hpp"
 #include "../../factor/refinement.hpp"
 #include "../../linear/normal_matrix.hpp"

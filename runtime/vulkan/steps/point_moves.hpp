@@ -10,7 +10,6 @@
 #include <span>
 
 #include "../../engine/damped_steps.hpp"
-#include "../terms/device_model.hpp"
 #include "../terms/device_terms.hpp"
 #include "device_manifolds.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../runtime/cpu/tiles/pool.hpp"
-#include "../../../runtime/factor/factor_report.hpp"
+#include "../../../runtime/factor/refinement.hpp"
 #include "../../options.hpp"
 #include "elimination.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../runtime/factor/factor_plan.hpp"
-#include "../../../runtime/factor/factor_report.hpp"
+#include "../../../runtime/factor/refinement.hpp"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>

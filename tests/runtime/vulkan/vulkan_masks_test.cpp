@@ -6,7 +6,7 @@
 #include "../../../autodiff/derivatives.hpp"
 #include "../../../ir/evaluate.hpp"
 #include "../../../runtime/device/kernels/kernel_cache.hpp"
-#include "../../../runtime/plan/fixed_slots.hpp"
+#include "../../../runtime/plan/plan.hpp"
 #include "../../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../runtime/hybrid/routing/scheduler.hpp"
-#include "../../../runtime/hybrid/telemetry/trace.hpp"
+#include "../../../runtime/hybrid/telemetry/telemetry.hpp"
 #include "../../../solver/summary.hpp"
 
 #include <string>

@@ -1,21 +1,278 @@
-// topograd bench: times of a problem's evaluations and of a step.
-#include "../arguments/commands.hpp"
-#include "../arguments/output.hpp"
-#include "../arguments/telemetry.hpp"
-#include "bench_report.hpp"
-#include "bench_trace.hpp"
-#include "ops/bench_ops.hpp"
-
-#include "../../../solver/interrupts.hpp"
-
-#include <nlohmann/json.hpp>
-
+// topograd bench: times of a problem's evaluations and of a step, memory, and other solvers.
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../../ir/machine/platform.hpp"
+#include "../../../ir/machine/stopwatch.hpp"
+#include "../../../runtime/cache/content_hash.hpp"
+#include "../../../runtime/cpu/copy_rate.hpp"
+#include "../../../runtime/model/model.hpp"
+#include "../../../runtime/order/order.hpp"
+#include "../../../runtime/plan/record/plan_record.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../../solver/model/model.hpp"
+#include "../../../solver/options.hpp"
+#include "../../../solver/session/session.hpp"
+#include "../../check/programs/gradients.hpp"
+#include "../arguments/commands.hpp"
+#include "../arguments/output.hpp"
+#include "../arguments/shared_arguments.hpp"
+#include "../arguments/telemetry.hpp"
+#include "../input/named_problem.hpp"
+#include "../peers/peer.hpp"
+#include "../peers/peer_inputs.hpp"
+#include "bench_trace.hpp"
+#include "measure/measure.hpp"
+#include "ops/bench_ops.hpp"
 
 namespace topograd::command {
 namespace {
+
+using nlohmann::ordered_json;
+using runtime::Pass;
+
+constexpr int kSamplesOfOne = 3;
+
+Session open_with(const char* order, const ProblemModel& model, const SolverOptions& options,
+                  std::span<const double> x) {
+  platform::set_environment(runtime::kOrderVariable, order);
+  Session session = open_session(model, options, {.at_once = true});
+  session.engine().set_point(x);
+  return session;
+}
+
+ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, Pass pass, int pairs) {
+  const auto time = [&](runtime::Engine& engine) {
+    return engine.abilities().measurements->time(pass, 1, kSamplesOfOne).device_us;
+  };
+  time(found), time(kept);  // compiles
+  std::vector<double> found_us, kept_us, ratios;
+  for (int k = 0; k < pairs; ++k) {
+    // The order of the two alternates, because caches and clocks change between timings.
+    double of_found = 0;
+    if (k % 2 == 0) of_found = time(found);
+    const double of_kept = time(kept);
+    if (k % 2 != 0) of_found = time(found);
+    found_us.push_back(of_found);
+    kept_us.push_back(of_kept);
+    ratios.push_back(of_found / of_kept);
+  }
+  return {{"found_us", median(std::move(found_us))},
+          {"kept_us", median(std::move(kept_us))},
+          {"ratio", median(std::move(ratios))}};
+}
+
+/// Times evaluations on two engines alternately, with the order that the plan finds and without.
+///
+///   x      point of the evaluations
+///   pairs  timings of each evaluation, >= 1
+///
+/// Returns {reordered: true if an order was found and is used, pairs, and for residual, jacobian,
+/// gradient and jtjp, or cost, gradient and hvp of energies, {found_us, kept_us: medians, ratio:
+/// median of found / kept over the pairs}}.
+ordered_json compare_orders(const ProblemModel& model, const SolverOptions& options,
+                            std::span<const double> x, int pairs) {
+  const Session kept = open_with(runtime::kKeptOrder, model, options, x);
+  const Session found = open_with(runtime::kFoundOrder, model, options, x);
+  ordered_json report;
+  // The interpreter does not reorder blocks.
+  report["reordered"] = found.engine().backend() == runtime::Backend::vulkan &&
+                        !runtime::find_order(model.model).identity();
+  report["pairs"] = pairs;
+  const bool rows = model.model.rows > 0;
+  const auto passes = rows ? std::vector{Pass::residual, Pass::jacobian, Pass::gradient, Pass::jtjp}
+                           : std::vector{Pass::cost, Pass::gradient, Pass::hvp};
+  for (const Pass pass : passes) {
+    if (Interrupts::came()) break;
+    report[std::string(runtime::name(pass))] =
+        time_pairs(found.engine(), kept.engine(), pass, pairs);
+  }
+  return report;
+}
+
+constexpr std::uint64_t kMostRows = 4'000'000;
+constexpr std::uint64_t kMostRowsOfSteps = 3'100'000;
+
+ordered_json peer_json(const PeerReport& peer, int threads, const runtime::Traffic& traffic,
+                       double copy_rate) {
+  ordered_json json;
+  json["name"] = peer.name;
+  json["version"] = peer.version;
+  json["libraries"] = peer.libraries;
+  json["threads"] = threads;
+  json["precision"] = "f64";
+  json["build_s"] = peer.build_s;
+  json["initial_cost"] = peer.initial_cost;
+  json["copy_gb_s"] = copy_rate * 1e-9;
+  const auto add = [&](const std::string& name, double us, std::uint64_t bytes) {
+    if (us <= 0) return;
+    json[name + "_us"] = us;
+    json["share_of_copy"][name] = json[name + "_share_of_copy"] =
+        share_of_copy(static_cast<double>(bytes), us, copy_rate);
+  };
+  add("residual", peer.residual_us, traffic.bytes(Pass::residual));
+  add("jacobian", peer.jacobian_us, traffic.bytes(Pass::jacobian));
+  add("evaluate_jacobian", peer.evaluate_jacobian_us, traffic.bytes(Pass::jacobian));
+  add("gradient", peer.gradient_us, traffic.bytes(Pass::gradient));
+  add("step100", peer.step100_us, traffic.step_bytes(kStepIterations));
+  return json;
+}
+
+/// Runs the peers whose libraries are in the program's folder, for springs, arap and smooth with up
+/// to four million rows, in f64 on the CPU. Returns a list of {name, version, libraries, threads,
+/// build_s, initial_cost, copy_gb_s, ..._us, ..._share_of_copy, share_of_copy}, empty for other
+/// problems.
+///
+///   model  model of the problem that `arguments` select
+ordered_json run_peers(const BenchArguments& arguments, const runtime::Model& model) {
+  ordered_json peers = ordered_json::array();
+  if (model.rows > kMostRows || Interrupts::came()) return peers;
+  const RunPeer ceres = open_ceres();
+  if (ceres == nullptr || arguments.problem.name == "bundle") return peers;
+  std::optional<PeerInput> input = peer_input(arguments.problem);
+  if (!input) return peers;
+  input->threads = peer_threads(arguments.solver);
+  input->step = model.rows <= kMostRowsOfSteps && arguments.problem.name != "developable" &&
+                (arguments.only.empty() ||
+                 std::ranges::find(arguments.only, "step100") != arguments.only.end());
+  PeerReport report;
+  ceres(*input, report);
+  peers.push_back(peer_json(report, input->threads,
+                            runtime::Traffic(model, codegen::Precision::f64),
+                            runtime::cpu::copy_rate(input->threads)));
+  return peers;
+}
+
+constexpr double kStepDamping = 1e-3;
+
+/// Residuals have Jacobians and least-squares steps; energies have Hessian products.
+void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& model) {
+  const auto time = [&](Pass pass) {
+    const std::string name(runtime::name(pass));
+    if (times.wants(name))
+      times.add(name, engine.abilities().measurements->time(pass, kWarmUps, times.samples()),
+                times.traffic().bytes(pass));
+  };
+  const bool rows = model.rows > 0;
+  if (rows) time(Pass::residual);
+  time(Pass::cost);
+  if (rows) time(Pass::jacobian);
+  time(Pass::gradient);
+  time(Pass::cost_gradient);
+  if (rows) time(Pass::values);
+  if (rows) time(Pass::jtjp);
+  if (rows && times.wants("step100")) {
+    times.add(
+        "step100",
+        engine.abilities().measurements->time_step(kStepIterations, kStepDamping, times.samples()),
+        times.traffic().step_bytes(kStepIterations));
+  }
+  const auto is_energy = [](const runtime::Term& term) { return term.energy; };
+  if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(Pass::hvp);
+}
+
+/// Cost and gradient at a point that the host gives, read by the host: the cost for a minimiser
+/// outside of the library, with and without persistent buffers.
+void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const ProblemModel& model,
+                         const SolverOptions& options, std::span<const double> x) {
+  constexpr int kFreshSamples = 5;
+  std::vector<double> gradient(x.size());
+  const auto evaluate = [&](runtime::Engine& where) {
+    where.set_point(x);
+    double cost = 0;
+    runtime::evaluate(where, {.cost = &cost, .gradient = gradient});
+  };
+  const std::uint64_t bytes = times.traffic().bytes(Pass::cost_gradient);
+  if (times.wants("evaluation"))
+    times.add("evaluation", times.wall(times.samples(), [&] { evaluate(engine); }), bytes);
+  if (!times.wants("fresh_evaluation")) return;
+  times.add("fresh_evaluation",
+            times.wall(std::min(times.samples(), kFreshSamples),
+                       [&] { evaluate(open_session(model, options, {.at_once = true}).engine()); }),
+            bytes);
+}
+
+void describe(ordered_json& report, const BenchArguments& arguments, const ProblemModel& model,
+              const SolverOptions& options, runtime::Engine& engine) {
+  report["problem"] = arguments.problem.name;
+  report["instances"] = model.instances();
+  report["topologies"] = model.model.terms.size();
+  report["unknowns"] = model.model.scalars;
+  report["residuals"] = model.model.rows;
+  report["backend"] = name(engine.backend());
+  report["device"] = engine.device();
+  report["precision"] = name(options.precision);
+  report["accumulation"] = engine.abilities().plans->accumulation();
+}
+
+/// Evaluates once, which compiles and plans, and compares with the scalar evaluator.
+void check_first(ordered_json& report, runtime::Engine& engine, const runtime::Model& model,
+                 std::span<const double> x, std::optional<codegen::Precision> check) {
+  std::vector<double> gradient(x.size());
+  const auto start = std::chrono::steady_clock::now();
+  engine.set_point(x);
+  report["initial_cost"] = engine.cost();
+  engine.gradient(gradient);
+  report["first_evaluation_ms"] = 1e3 * seconds_since(start);
+  if (check) {
+    report["gradient_relative_error"] =
+        check::relative_difference(gradient, check::reference_gradient(model, x, *check));
+  }
+  report["gradient_hash"] = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(gradient))));
+}
+
+void add_statistics(ordered_json& report, const runtime::EngineStats& stats, double build_s) {
+  report["build_s"] = build_s;
+  report["plan_s"] = stats.plan_seconds;
+  report["glsl_ms"] = stats.glsl_ms;
+  report["spirv_ms"] = stats.spirv_ms;
+  report["pipeline_ms"] = stats.pipeline_ms;
+  report["compile_wall_ms"] = stats.compile_wall_ms;
+  report["kernels_on_cpu"] = stats.kernels_on_cpu;
+  report["kernels_on_device"] = stats.kernels_on_device;
+}
+
+struct PoolBytes {
+  double in_use = 0, reserved = 0;
+  double overhead() const { return in_use == 0 ? 0 : (reserved - in_use) / in_use; }
+};
+
+PoolBytes pool_bytes() {
+  PoolBytes bytes;
+  for (const runtime::hybrid::Figure& figure : hybrid_executor().figures()) {
+    if (figure.name != "topograd_pool_bytes") continue;
+    const std::string& state = figure.labels.back().second;
+    if (state == "in_use") bytes.in_use += figure.value;
+    if (state == "reserved") bytes.reserved += figure.value;
+  }
+  return bytes;
+}
+
+/// Adds the devices' pools while the engine holds its memory, after waiting until memory that only
+/// the last measurement needed is released.
+void add_pools(ordered_json& report) {
+  constexpr double kSettled = 0.01;
+  constexpr double kSmall = 1'000'000;  // in bytes; overhead of smaller totals is ignored
+  constexpr std::chrono::milliseconds kIdle{2100};  // pools keep memory for two seconds
+  PoolBytes bytes = pool_bytes();
+  if (bytes.in_use > kSmall && bytes.overhead() > kSettled) {
+    std::this_thread::sleep_for(kIdle);
+    bytes = pool_bytes();
+  }
+  if (bytes.in_use == 0) return;
+  report["pool_bytes_in_use"] = static_cast<std::uint64_t>(bytes.in_use);
+  report["pool_bytes_reserved"] = static_cast<std::uint64_t>(bytes.reserved);
+  report["pool_overhead"] = bytes.overhead();
+}
 
 constexpr std::uint64_t kDefaultTopologies = 100;
 
@@ -68,6 +325,86 @@ void print(const nlohmann::ordered_json& report) {
 }
 
 }  // namespace
+
+struct BenchArguments {
+  ProblemArguments problem;
+  SolverArguments solver;
+  int samples = 20;               ///< per time
+  std::vector<std::string> only;  ///< names of the times to measure; empty: all
+  bool peers = true;              ///< run available peers
+  bool check = true;              ///< compare the gradient with the scalar evaluator's
+  bool orders = false;            ///< only compare with and without a locality order
+};
+/// Adds --samples, --only, --no-peers, --no-check and --orders.
+void add_bench_options(Command app, BenchArguments& arguments);
+
+/// Builds the problem, opens the backend, and measures. Keys: instances, topologies, build_s,
+/// plan_s, glsl_ms, spirv_ms, pipeline_ms (with one warm-up dispatch), residual_us, jacobian_us
+/// (residuals and Jacobian), gradient_us, cost_gradient_us, values_us (with the residuals),
+/// jtjp_us, step100_us, evaluation_us (cost and gradient at a point from the host),
+/// fresh_evaluation_us (the same with a new engine), each with the wall time as ..._wall_us,
+/// initial_cost, device, backend, precision, accumulation, gradient_relative_error: ‖g − g₆₄‖ /
+/// ‖g₆₄‖, where g₆₄ is from the scalar evaluator in f64 at x and data rounded to the precision.
+/// Times are medians after 3 warm-ups.
+///
+/// Also copy_gb_s, the rate at which the backend copies memory (10⁹ bytes read and written per
+/// second), and for each time ..._bytes, the bytes that it must move at least
+/// (runtime/engine/traffic.hpp), and ..._share_of_copy, these bytes over the time, over that rate;
+/// again in share_of_copy. host_bytes and device_bytes with memory, a list of {use, host, device},
+/// and its sums host_bytes_explained and device_bytes_explained. peers: {name, version, ...} with
+/// the keys that the peer measures.
+///
+/// With `orders`, measures only `orders`: evaluations with the order of the plan and without.
+nlohmann::ordered_json run_bench(const BenchArguments& arguments);
+
+void add_bench_options(Command app, BenchArguments& arguments) {
+  app.option("--samples", &arguments.samples, "evaluations of which each time is the median")
+      .range(1, 1000);
+  app.option("--only", &arguments.only,
+             "times to take, by name: residual, cost, jacobian, gradient, cost_gradient, values, "
+             "jtjp, step100, hvp, evaluation, fresh_evaluation (all)")
+      .delimiter(',');
+  app.flag("!--no-peers", arguments.peers, "leaves other solvers out");
+  app.flag("!--no-check", arguments.check,
+           "does not compare the gradient with the scalar evaluator's, which takes long");
+  app.flag("--orders", arguments.orders,
+           "only times evaluations in the locality order and in the given one, in turn");
+}
+
+ordered_json run_bench(const BenchArguments& arguments) {
+  const SolverOptions options = resolved(to_options(arguments.solver));
+  ordered_json report;
+  const MemoryMeter meter(options);
+  std::optional<Interrupts::EndAtOnce> reading(std::in_place);
+  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  reading.reset();
+  const ProblemModel model = make_model("bench", named->problem());
+  const Session session = open_session(model, options, {.at_once = true});
+  runtime::Engine& engine = session.engine();
+  describe(report, arguments, model, options, engine);
+  std::vector<double> x(model.model.scalars);
+  named->problem().read_x(x);
+  if (arguments.orders) {
+    report["orders"] = compare_orders(model, options, x, arguments.samples);
+    return report;
+  }
+  check_first(report, engine, model.model, x,
+              arguments.check ? std::optional(options.precision) : std::nullopt);
+  BenchTimes times(engine.abilities().measurements->copy_rate(),
+                   runtime::Traffic(model.model, options.precision), arguments.samples,
+                   arguments.only);
+  measure(times, engine, model.model);
+  add_pools(report);
+  const ordered_json memory = meter.report(*named, model.model, engine);
+  measure_evaluations(times, engine, model, options, x);
+  add_statistics(report, engine.stats(), named->build_seconds);
+  times.write(report);
+  report["why"] = session.reason();
+  report["plan"] = ordered_json::parse(runtime::to_json(engine.abilities().plans->plan()));
+  report.update(memory);
+  report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
+  return report;
+}
 
 void add_bench(Command app) {
   auto arguments = std::make_shared<AllArguments>();
