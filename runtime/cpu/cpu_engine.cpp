@@ -225,7 +225,6 @@ std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions&
   }
   throw Error(ErrorCode::Internal, "cpu engine: unknown precision");
 }
-
 namespace {
 
 constexpr std::size_t kMatricesPerRange = 64;
