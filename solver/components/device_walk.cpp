@@ -30,15 +30,18 @@ constexpr std::size_t kGatheredAtOnce = 512;
 
 }  // namespace
 
-DeviceWalk::DeviceWalk(const SolverOptions& options) : precision_(Precision::f32) {
+WalkDevice find_walk_device(const SolverOptions& options) {
   const DeviceFacts facts = probe_device(options);
   if (!facts.usable) throw Error(facts.code, "backend vulkan: " + facts.problem);
+  WalkDevice out{.name = facts.name, .shared_bytes = facts.shared_memory_bytes};
   if (options.precision == Precision::f64 && facts.float64 && !facts.emulated_float64)
-    precision_ = Precision::f64;
-  shared_bytes_ = facts.shared_memory_bytes;
+    out.precision = Precision::f64;
+  return out;
+}
+
+DeviceWalk::DeviceWalk(const SolverOptions& options) : device_(find_walk_device(options)) {
   require_self_check(options);
   backend_ = make_device_backend(options);
-  device_ = facts.name;
 }
 DeviceWalk::~DeviceWalk() = default;
 
@@ -197,7 +200,7 @@ void DeviceWalk::run(const LaneProgram& program, const WalkKernel& kernel,
   walks.end.resize(group.count);
   walks.accepted.resize(group.count);
   walks.rejected.resize(group.count);
-  if (precision_ == Precision::f64) {
+  if (device_.precision == Precision::f64) {
     run_as(program, kernel, x, pool, f64_, walks);
   } else {
     run_as(program, kernel, x, pool, f32_, walks);

@@ -30,24 +30,32 @@ struct WalkCounts {
   double kernel_seconds = 0;
 };
 
+/// What walks have to know of the device that the options choose.
+struct WalkDevice {
+  std::string name;
+  Precision precision = Precision::f32;  ///< f64 if that is asked for and the device has it
+  std::uint32_t shared_bytes = 0;        ///< shared memory of a workgroup
+
+  /// Why the components of a group cannot walk on it; empty: they can.
+  std::string obstacle_of(const ComponentGroup& group) const {
+    return obstacle_of_walk(group, precision, shared_bytes);
+  }
+};
+
+/// Looks for it, without opening it. Throws the device's error if there is none.
+WalkDevice find_walk_device(const SolverOptions& options);
+
 /// A device on which components walk. It keeps the kernels of the sources it has seen, and the
 /// memory of its largest dispatch.
 class DeviceWalk {
  public:
-  /// Walks in f64 if that is the options' precision and the device has float64 of its own, else in
-  /// f32. Throws Error{Unsupported} without a device.
+  /// Throws the device's error if there is none.
   explicit DeviceWalk(const SolverOptions& options);
   ~DeviceWalk();
 
-  const std::string& device() const { return device_; }
-  Precision precision() const { return precision_; }
-
-  /// Why the components of a group cannot walk on it; empty: they can.
-  std::string obstacle_of(const ComponentGroup& group) const {
-    return obstacle_of_walk(group, precision_, shared_bytes_);
-  }
+  const WalkDevice& device() const { return device_; }
   WalkKernel kernel_of(const LaneProgram& program) const {
-    return walk_kernel(program, precision_, shared_bytes_);
+    return walk_kernel(program, device_.precision, device_.shared_bytes);
   }
 
   /// Walks of all components of the group from x, as many in one dispatch as fit the device's
@@ -73,10 +81,8 @@ class DeviceWalk {
               runtime::cpu::Pool& pool, Memory<T>& memory, Walks& walks);
   void dispatch(runtime::hybrid::DeviceProgram& program, int most_steps);
 
-  Precision precision_;
-  std::uint32_t shared_bytes_ = 0;
+  WalkDevice device_;
   std::unique_ptr<runtime::hybrid::DeviceBackend> backend_;
-  std::string device_;
   WalkCounts counts_;
   Memory<float> f32_;
   Memory<double> f64_;

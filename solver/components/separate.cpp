@@ -238,8 +238,6 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
     if (asked) refuse(obstacle);
     return together({});
   }
-  // Whether a device pays is not known yet.
-  if (!asked && options.backend == Backend::vulkan) return together({});
   ComponentChoice choice;
   choice.search =
       std::make_unique<ComponentSearch>(model.model, asked ? kLargestSeparate : kLargestComponent);
@@ -263,13 +261,21 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
   return choice;
 }
 
+std::string obstacle_of_walks(const ComponentGroups& groups, const SolverOptions& options) {
+  if (options.backend != Backend::vulkan) return {};
+  const WalkDevice device = find_walk_device(options);
+  for (const ComponentGroup& group : groups.groups)
+    if (std::string why = device.obstacle_of(group); !why.empty()) return why;
+  return {};
+}
+
 /// The device, if the options ask for one, the components that walk on it, and those that cannot.
 struct ComponentSolver::Walkers {
   Walkers(const ComponentGroups& groups, const SolverOptions& options) {
     if (options.backend != Backend::vulkan) return;
     device = std::make_unique<DeviceWalk>(options);
     for (const ComponentGroup& group : groups.groups) {
-      const std::string why = device->obstacle_of(group);
+      const std::string why = device->device().obstacle_of(group);
       walks.push_back(why.empty());
       (why.empty() ? walk : stay) += group.count;
       if (obstacle.empty()) obstacle = why;
@@ -350,7 +356,7 @@ ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOpti
                      .kept = {}}) {
   // A walk in another precision than was asked for gives no verdict.
   if (impl_->walkers.device && options.precision == Precision::f64 &&
-      impl_->walkers.device->precision() != Precision::f64)
+      impl_->walkers.device->device().precision != Precision::f64)
     impl_->verdicts = Verdicts::host;
   if (runs == Runs::again) impl_->kept.resize(groups.groups.size());
 }
@@ -361,11 +367,11 @@ void ComponentSolver::Impl::describe_walk(Summary& summary) const {
   const WalkCounts counts = device.take_counts();
   summary.backend = "vulkan";
   summary.on_device = true;
-  summary.device = device.device();
+  summary.device = device.device().name;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.3g", counts.kernel_seconds);
   summary.why = "each component walks in one kernel, in " +
-                std::string(codegen::name(device.precision())) + ", " + seconds.data() +
+                std::string(codegen::name(device.device().precision)) + ", " + seconds.data() +
                 " s on the device; " +
                 (verdicts == Verdicts::host ? "the interpreter checks where it ends"
                                             : "its own rules end it");

@@ -40,6 +40,11 @@ struct ComponentChoice {
 ComponentChoice choose_components(const ProblemModel& model, const SolverOptions& options,
                                   bool elsewhere);
 
+/// Why not all components walk on the device that the options ask for; empty: they do, or none is
+/// asked for. `automatic` components then stay together. Throws the device's error if there is
+/// none.
+std::string obstacle_of_walks(const ComponentGroups& groups, const SolverOptions& options);
+
 /// Throws Error{Unsupported} that names what components of a model cannot be solved for with.
 ///
 ///   call  begins the message

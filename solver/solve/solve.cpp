@@ -379,6 +379,12 @@ struct Solver::Impl {
       summary.components = {.why = groups.obstacle};
       return false;
     }
+    if (asked.components != Components::separate) {
+      if (const std::string why = obstacle_of_walks(groups, options); !why.empty()) {
+        summary.components = {.why = "the device does not know " + why};
+        return false;
+      }
+    }
     choice.search = nullptr;
     session_.close();
     const platform::EndableWork endable;

@@ -1,0 +1,171 @@
+// Many small problems on the CPU and on a device: peaks of 5 unknowns in images of 25 pixels, and
+// chains of any number of unknowns.
+//
+//   bench_components [peaks COUNT | chains UNKNOWNS COUNT]
+//
+// Prints for each backend and precision: the time of a solve that runs again, with the kernels'
+// part of it, how many converged, and the largest difference from the CPU's unknowns.
+#include "../frontend/value/math.hpp"
+#include "../solver/solve_many.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::bench {
+namespace {
+
+struct Many {
+  std::string name;
+  std::size_t unknowns = 0, count = 0, entries = 0;
+  std::vector<double> starts, data;
+  std::function<std::vector<Value>(const One&)> f;
+};
+
+/// Peaks with the noise of photons.
+Many peaks(std::size_t count) {
+  constexpr int kSize = 5;
+  Many out{.name = "peaks", .unknowns = 5, .count = count, .entries = kSize * kSize};
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> noise;
+  const auto between = [&](double a, double b) {
+    return std::uniform_real_distribution<double>(a, b)(random);
+  };
+  for (std::size_t k = 0; k < count; ++k) {
+    const double amplitude = between(300, 900), cx = between(1.6, 2.4), cy = between(1.6, 2.4);
+    const double width = between(0.8, 1.2), background = between(5, 15);
+    for (int i = 0; i < kSize * kSize; ++i) {
+      const double dx = i % kSize - cx, dy = i / kSize - cy;
+      const double photons =
+          amplitude * std::exp(-(dx * dx + dy * dy) / (2 * width * width)) + background;
+      out.data.push_back(photons + std::sqrt(photons) * noise(random));
+    }
+    out.starts.insert(out.starts.end(), {600, 2, 2, 1, 10});
+  }
+  out.f = [](const One& one) {
+    std::vector<Value> rows;
+    for (std::size_t i = 0; i < kSize * kSize; ++i) {
+      const Value square = topograd::square(one.x(1) - double(i % kSize)) +
+                           topograd::square(one.x(2) - double(i / kSize));
+      rows.push_back(one.x(0) * exp(-square / (2.0 * topograd::square(one.x(3)))) + one.x(4) -
+                     one.data(0, i));
+    }
+    return rows;
+  };
+  return out;
+}
+
+/// Rows of one, of two and of all unknowns.
+Many chains(std::size_t unknowns, std::size_t count) {
+  Many out{.name = "chains", .unknowns = unknowns, .count = count, .entries = 2 * unknowns + 1};
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> around(-1, 1);
+  out.starts.assign(count * unknowns, 0.1);
+  out.data.resize(count * out.entries);
+  for (std::size_t k = 0; k < count; ++k) {
+    std::vector<double> x(unknowns);
+    for (double& number : x) number = 0.5 * around(random);
+    double* const data = out.data.data() + k * out.entries;
+    double sum = 0;
+    for (std::size_t i = 0; i < unknowns; ++i) {
+      sum += x[i];
+      data[i] = x[i] + 0.01 * around(random);
+      if (i + 1 < unknowns) data[unknowns + i] = std::exp(x[i + 1] - x[i]) + 0.01 * around(random);
+    }
+    data[2 * unknowns] = std::tanh(sum);
+  }
+  out.f = [](const One& one) {
+    std::vector<Value> rows;
+    const std::size_t n = one.size();
+    Value sum = 0.0;
+    for (std::size_t i = 0; i < n; ++i) sum = sum + one.x(i);
+    rows.push_back(tanh(sum) - one.data(0, 2 * n));
+    for (std::size_t i = 0; i < n; ++i) rows.push_back(0.3 * (one.x(i) - one.data(0, i)));
+    for (std::size_t i = 0; i + 1 < n; ++i)
+      rows.push_back(exp(one.x(i + 1) - one.x(i)) - one.data(0, n + i));
+    return rows;
+  };
+  return out;
+}
+
+struct Way {
+  const char* name;
+  Backend backend;
+  Precision precision = Precision::f64;
+  bool checks = true;
+};
+constexpr Way kWays[] = {
+    {"CPU", Backend::cpu},
+    {"device, f64", Backend::vulkan},
+    {"device, mixed", Backend::vulkan, Precision::mixed},
+    {"device, mixed, its own verdicts", Backend::vulkan, Precision::mixed, false},
+};
+
+void compare(const Many& many) {
+  std::printf("%zu %s of %zu unknowns, %zu numbers of data each\n", many.count, many.name.c_str(),
+              many.unknowns, many.entries);
+  std::vector<double> of_cpu;
+  for (const Way& way : kWays) {
+    SolverOptions options{.backend = way.backend, .precision = way.precision};
+    options.components = Components::separate;
+    const std::span<const double> data[] = {many.data};
+    double least = HUGE_VAL;
+    std::vector<double> x;
+    Summary summary;
+    try {
+      ManySolver solver(many.unknowns, {many.entries}, many.f, {.checks_ends = way.checks},
+                        options);
+      for (int repeat = 0; repeat < 4; ++repeat) {
+        x = many.starts;
+        const auto begin = std::chrono::steady_clock::now();
+        summary = solver.solve(x, data);
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        if (repeat > 0) least = std::min(least, seconds);
+      }
+    } catch (const std::exception& error) {
+      std::printf("  %-32s %s\n", way.name, error.what());
+      continue;
+    }
+    if (way.backend == Backend::cpu) of_cpu = x;
+    double difference = 0;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      difference = std::max(difference, std::abs(x[i] - of_cpu[i]) / (1 + std::abs(of_cpu[i])));
+    const auto converged =
+        std::ranges::count(summary.components.termination, Termination::CONVERGENCE);
+    std::printf("  %-32s %10.2f ms  %zd converged  difference %.1e\n    %s\n", way.name,
+                1e3 * least, static_cast<std::ptrdiff_t>(converged), difference,
+                summary.why.c_str());
+    std::fflush(stdout);
+  }
+}
+
+std::size_t number(const char* text) { return std::strtoull(text, nullptr, 10); }
+
+}  // namespace
+}  // namespace topograd::bench
+
+int main(int argc, char** argv) {
+  using namespace topograd::bench;
+  if (argc == 3 && std::strcmp(argv[1], "peaks") == 0) {
+    compare(peaks(number(argv[2])));
+  } else if (argc == 4 && std::strcmp(argv[1], "chains") == 0) {
+    compare(chains(number(argv[2]), number(argv[3])));
+  } else if (argc == 1) {
+    compare(peaks(100'000));
+    for (const std::size_t unknowns : {16, 17, 32, 64}) compare(chains(unknowns, 10'000));
+  } else {
+    std::fprintf(stderr, "usage: bench_components [peaks COUNT | chains UNKNOWNS COUNT]\n");
+    return 2;
+  }
+}
