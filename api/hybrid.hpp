@@ -5,7 +5,6 @@
 
 #include "../runtime/hybrid/batch.hpp"
 #include "../runtime/hybrid/executor.hpp"
-#include "../runtime/hybrid/metrics.hpp"
 #include "../solver/executor.hpp"
 
 namespace topograd {

@@ -14,9 +14,9 @@
 
 #include "../frontend/functor.hpp"
 #include "../frontend/geometry.hpp"
+#include "../frontend/host_residual.hpp"
 #include "../frontend/inspect/unread_blocks.hpp"
 #include "../frontend/integrate.hpp"
-#include "../frontend/long_expression.hpp"
 #include "../frontend/mat.hpp"
 #include "../frontend/parameters.hpp"
 #include "../frontend/problem.hpp"

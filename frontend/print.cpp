@@ -1,6 +1,6 @@
 // Values as text: the formula of an expression.
-#include "../ir/formulas.hpp"
 #include "../ir/program.hpp"
+#include "../ir/text.hpp"
 #include "mat.hpp"
 #include "value/tape.hpp"
 

@@ -1,8 +1,8 @@
 // Report of a solve: result, history, backend with reason, and times.
 #pragma once
 
+#include "../frontend/host_residual.hpp"
 #include "../frontend/inspect/unread_blocks.hpp"
-#include "../frontend/long_expression.hpp"
 #include "../ir/enum_table.hpp"
 #include "../runtime/engine/engine_stats.hpp"
 #include "../runtime/profile.hpp"

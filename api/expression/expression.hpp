@@ -1,4 +1,4 @@
-// Expressions as text: their parser (ir/formulas.hpp prints them), and programs as Values.
+// Expressions as text: their parser (ir/text.hpp prints them), and programs as Values.
 #pragma once
 
 #include <span>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../../frontend/value/value.hpp"
-#include "../../ir/formulas.hpp"
 #include "../../ir/program.hpp"
+#include "../../ir/text.hpp"
 
 namespace topograd {
 

@@ -2,7 +2,7 @@
 #include "g2o.hpp"
 
 #include "packed_text.hpp"
-#include "pose_graph_weights.hpp"
+#include "pose_graph_problem.hpp"
 #include "word_reader.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Pose graphs with false loop closures.
 #pragma once
 
-#include "pose_graph_objective.hpp"
+#include "pose_graph_problem.hpp"
 
 #include <optional>
 #include <vector>

@@ -1,15 +1,100 @@
-// Pose graphs as problems.
+// Pose graphs as problems: weights, objectives, and how well poses agree with measurements.
 #pragma once
 
-#include "../../frontend/problem.hpp"
-#include "../../ir/share.hpp"
-#include "../../solver/options.hpp"
-#include "pose_graph_objective.hpp"
-
+#include <Eigen/Core>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "../../frontend/problem.hpp"
+#include "../../ir/enum_table.hpp"
+#include "../../ir/share.hpp"
+#include "../../solver/options.hpp"
+#include "pose_graph.hpp"
+
 namespace topograd {
+
+/// Sum of squares over the edges.
+///
+///   chordal   Σ κ ‖R_j − R_i R̃‖²_F + τ ‖t_j − t_i − R_i t̃‖², with one weight each for rotation and
+///             translation of an edge: d / tr(Ω_t⁻¹) for τ in d dimensions, 3 / (2 tr(Ω_R⁻¹)) for κ
+///             in space and Ω₃₃ in the plane. Source: Rosen et al., SE-Sync, IJRR 2019.
+///   chi2      Σ eᵀ Ω e, e = (R_iᵀ (t_j − t_i) − t̃, 2 vec(q̃ (q_i⁻¹ q_j)⁻¹)) in space, with the
+///             quaternion that turns by at most π, and (R_iᵀ (t_j − t_i) − t̃, angle in [−π, π)) in
+///             the plane.
+///   geodesic  Σ ‖L e‖² with Ω = L Lᵀ, as in Ceres' examples; χ² only where Ω is diagonal.
+///   g2o       Σ eᵀ Ω e with g2o's errors, which are in the frame of the measured pose:
+///             (R̃ᵀ (R_iᵀ (t_j − t_i) − t̃), vec(q̃⁻¹ q_i⁻¹ q_j)) in space, without the factor 2, and
+///             likewise in the plane. It is chi2 where Ω has one number for all coordinates and, in
+///             space, a quarter of what chi2 has for the rotation.
+///
+/// Between sensors or calibrations the errors are those of their frames. A switch s multiplies the
+/// error of its edge; its prior adds Ω (s − γ)².
+///
+/// A prior of a pose counts like an edge from the frame of the graph. A landmark has the error
+/// e = S⁻¹ (X⁻¹ l) − l̃ where the sensor S of the pose X sees it, and priors of positions and of
+/// landmarks the difference of the coordinates; all objectives but two weigh them by Ω: chordal
+/// takes τ ‖e‖², geodesic ‖L e‖². A direction has the difference of the angles, chordal the
+/// distance of the unit vectors, both times √Ω.
+enum class PoseObjective { chordal, geodesic, chi2, g2o };
+TG_ENUM_NAMES(PoseObjective)
+/// Throws Error{InvalidArgument} that lists the names.
+inline PoseObjective parse_pose_objective(std::string_view text) {
+  return parse_enum<PoseObjective>("objective", text);
+}
+
+/// How well poses agree with measurements, without losses.
+struct PoseGraphErrors {
+  std::vector<double> edges;  ///< what each edge adds to the objective
+  std::vector<double> sightings, priors;
+  double objective = 0;  ///< the sum of all
+  double chi2 = 0;       ///< that of PoseObjective::chi2, whatever the objective
+};
+/// Throws Error{InvalidArgument} for information matrices that the objective does not take:
+/// geodesic for one that is not positive semidefinite, chordal for blocks that are neither positive
+/// definite nor zero. Cost: linear in the measurements.
+PoseGraphErrors pose_graph_errors(const PoseGraph& graph, PoseObjective objective);
+
+/// Weights of the chordal objective.
+struct ChordalWeights {
+  double translation = 0;  ///< τ
+  double rotation = 0;     ///< κ
+};
+/// Throws Error{InvalidArgument} with file and line for an information matrix that the objective
+/// does not take: chordal takes blocks that are positive definite or zero, the others take
+/// matrices that are positive semidefinite. The functions below are for matrices that it takes.
+void require_information(const PoseGraph& graph, PoseObjective objective);
+
+/// Weights of an edge between poses; 0 for a block that is not positive definite.
+ChordalWeights chordal_weights(const PoseGraph::Edge& edge, int dimension);
+/// The weight τ of a measured position alone.
+double chordal_weight(const PoseGraph::Edge& edge, int dimension);
+/// The same for starts: blocks that are singular have the mean of their diagonal as weight.
+ChordalWeights start_weights(const PoseGraph::Edge& edge, int dimension);
+
+/// Ω, 3 × 3 or 6 × 6.
+Eigen::MatrixXd information_matrix(const PoseGraph::Edge& edge, int dimension);
+/// True if the block of Ω that begins at row and column `first` is positive definite and finite.
+bool has_definite_block(const PoseGraph::Edge& edge, int first, int size);
+/// True if that block is positive semidefinite and finite, but for rounding.
+bool has_semidefinite_block(const PoseGraph::Edge& edge, int first, int size);
+/// The least eigenvalue of that block, with three digits, for messages.
+std::string least_eigenvalue(const PoseGraph::Edge& edge, int first, int size);
+/// The edge with the information matrix Bᵀ Ω B: its χ² is the one that g2o defines. g2o's errors
+/// are B e, with the rotation by R̃ᵀ in B and, in space, a half for the vector of the quaternion.
+PoseGraph::Edge in_measured_frame(const PoseGraph::Edge& edge, int dimension);
+/// L with Ω = L Lᵀ, lower triangular, for the first `size` rows of Ω.
+Eigen::MatrixXd lower_factor(const PoseGraph::Edge& edge, int size);
+/// M with Ω = Mᵀ M, lower triangular: ‖M e‖² = eᵀ Ω e.
+Eigen::MatrixXd lower_root(const PoseGraph::Edge& edge, int size);
+/// The same for the 3 or 6 rows of an edge between poses.
+Eigen::MatrixXd information_factor(const PoseGraph::Edge& edge, int dimension);
+Eigen::MatrixXd information_root(const PoseGraph::Edge& edge, int dimension);
+/// M of the objective: its value is ‖M e‖² with e of an edge between poses.
+Eigen::MatrixXd objective_root(const PoseGraph::Edge& edge, int dimension, PoseObjective objective);
+/// The same for a measured point, or, if `size` is 1, for a measured direction.
+Eigen::MatrixXd point_root(const PoseGraph::Edge& edge, int size, PoseObjective objective);
 
 struct PoseGraphOptions {
   PoseObjective objective = PoseObjective::chordal;

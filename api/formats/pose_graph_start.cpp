@@ -6,7 +6,7 @@
 #include "../../runtime/linear/dense.hpp"
 #include "../../solver/solve.hpp"
 #include "disjoint_sets.hpp"
-#include "pose_graph_weights.hpp"
+#include "pose_graph_problem.hpp"
 
 #include <Eigen/Geometry>
 #include <Eigen/LU>

@@ -1,5 +1,5 @@
 // Atomic additions of floating-point numbers: by compare-and-swap of the bits, and natively.
-#include "atomic_add.hpp"
+#include "kernel_forms.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,14 +1,19 @@
-// The bodies of kernels by form; generate() writes the rest.
+// The bodies of kernels by form, and additions to shared sums; generate() writes the rest.
 #pragma once
-
-#include "../glsl/shader.hpp"
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "../glsl/shader.hpp"
+
 namespace topograd::codegen {
+
+/// Declares void add_to_results(uint position, {T} value) and the results that it adds to; one for
+/// each atomic row of accumulations.def.
+#define TG_ACCUMULATION(row, ...) void declare_##row(const KernelRequest& request, Shader& shader);
+#include "../accumulations.def"
 
 /// Facts about a body that generate() needs.
 struct BodyFacts {

@@ -3,7 +3,6 @@
 #include "../glsl/leaves.hpp"
 #include "../glsl/reduction.hpp"
 #include "../glsl/roll.hpp"
-#include "atomic_add.hpp"
 #include "kernel_forms.hpp"
 
 #include <algorithm>

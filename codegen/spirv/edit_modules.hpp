@@ -1,4 +1,4 @@
-// Edits of SPIR-V modules: float-controls modes, and KHR's cooperative matrices in place of NV's.
+// Edits of SPIR-V modules: float-controls modes, KHR's matrices for NV's, f64 by 32-bit integers.
 #pragma once
 
 #include <cstddef>
@@ -91,5 +91,19 @@ std::vector<std::uint32_t> add_float_controls(std::span<const std::uint32_t> mod
 /// Throws Error{InvalidArgument} if `module` is no whole SPIR-V module. Source:
 /// SPV_KHR_cooperative_matrix, revision 7; SPV_NV_cooperative_matrix, revision 2.
 std::vector<std::uint32_t> to_khr_matrices(std::span<const std::uint32_t> module);
+
+/// Returns the module with pairs of 32-bit integers (uvec2, low word first) in place of 64-bit
+/// floats, and calls of codegen/math/emulated in place of operations on them.
+///
+/// A number keeps its place in a buffer, its bits are IEEE 754 binary64 everywhere, and every basic
+/// operation is correctly rounded, fma included. Bindings keep their names, sizes and strides. The
+/// result needs no capability that the module lacks; a module without 64-bit floats is returned as
+/// it is. Vectors of doubles become arrays.
+///
+/// Throws Error{Unsupported} naming the instruction for what has no emulation: matrices, atomic
+/// additions and subgroup arithmetic of doubles, and built-ins that the project's shaders do not
+/// use. Throws Error{InvalidArgument} if `module` is not SPIR-V. Cost: a few passes over the words;
+/// the first call also compiles the library, which takes some 50 ms.
+std::vector<std::uint32_t> emulate_float64(std::span<const std::uint32_t> module);
 
 }  // namespace topograd::codegen

@@ -1,5 +1,5 @@
 // Replaces the 64-bit float type of a module, and links the functions that its operations need.
-#include "emulate_float64.hpp"
+#include "edit_modules.hpp"
 
 #include <spirv-tools/libspirv.h>
 
@@ -17,7 +17,6 @@
 
 #include "../../ir/error.hpp"
 #include "../math/library.hpp"
-#include "edit_modules.hpp"
 #include "shader_compiler.hpp"
 
 namespace topograd::codegen {

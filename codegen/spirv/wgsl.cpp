@@ -19,7 +19,6 @@
 
 #include "../../ir/error.hpp"
 #include "edit_modules.hpp"
-#include "emulate_float64.hpp"
 
 namespace topograd::codegen {
 namespace {

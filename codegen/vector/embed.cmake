@@ -8,7 +8,7 @@ function(append_section name text)
 endfunction()
 
 file(WRITE ${OUTPUT}.new "// Generated from codegen/vector by embed.cmake.\n"
-     "#include <topograd/codegen/vector/table.hpp>\n\n"
+     "#include <topograd/codegen/vector/source.hpp>\n\n"
      "namespace topograd::codegen {\n\nnamespace {\n\nconstexpr SourceText kTexts[] = {\n")
 file(GLOB files ${SOURCE}/*.glsl)
 list(SORT files)

@@ -1,5 +1,4 @@
-// Vector kernels from their GLSL files: types, widths and names filled in, sums and loops written
-// out.
+// The table of vector kernels, and their source from GLSL files with types and names filled in.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +7,60 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "../glsl/reduction.hpp"
 #include "../glsl/shader.hpp"
 #include "kernels.hpp"
-#include "table.hpp"
 
 namespace topograd::codegen {
+
+/// Elements of a buffer: numbers as wide as vectors, as wide as sums, or u32.
+enum class Numbers { vectors, sums, words };
+
+struct BufferRow {
+  std::string_view name;  ///< in GLSL
+  Numbers numbers;
+  Access access;
+  BufferRole role;
+  std::vector<Scalar> places = {};  ///< of a buffer of scalars: those that are named in the body
+};
+
+struct PushRow {
+  std::string_view name;  ///< in GLSL
+  std::uint32_t VectorConstants::*word;
+};
+
+enum class Width {
+  block,  ///< 1 to kMaxBlockWidth
+  any,
+  lanes  ///< of a row: a power of two up to the workgroup size
+};
+
+/// Workgroups that a dispatch has.
+enum class GroupCount {
+  elements,  ///< as many as a grid-stride loop over `count` asks for
+  one,
+  few,    ///< and large: every workgroup of a later kernel reads all of their partial sums
+  items,  ///< one for each item, the caller's number
+  tiles   ///< the same, of kTileInvocations
+};
+
+struct KernelRow {
+  std::string_view name;
+  std::vector<BufferRow> buffers;
+  std::vector<PushRow> push;
+  bool predicates = false;  ///< may return at once where Scalar::state is not 0
+  Width width = Width::block;
+  GroupCount groups = GroupCount::elements;
+};
+const KernelRow& row(VectorOp op);
+
+/// The body of a kernel, or lines that several have.
+struct SourceText {
+  std::string_view name, text;
+};
+std::span<const SourceText> source_texts();
 
 /// Name of its constant in GLSL: RZ.
 std::string constant_name(Scalar scalar);

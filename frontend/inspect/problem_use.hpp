@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "../long_expression.hpp"
+#include "../host_residual.hpp"
 #include "../problem.hpp"
 
 namespace topograd {

@@ -3,7 +3,6 @@
 
 #include "../../autodiff/rolled_sweep.hpp"
 #include "../host_residual.hpp"
-#include "../long_expression.hpp"
 #include "../value/tape.hpp"
 #include "extract.hpp"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../host_residual.hpp"
-#include "../long_expression.hpp"
 #include "../value/tape.hpp"
 #include "../value/value.hpp"
 #include "long_block.hpp"

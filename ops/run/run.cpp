@@ -1,5 +1,13 @@
-// Decides where an operation runs, runs it there, and reports its time to the executor.
+// Decides where an operation runs, runs it, reports its time; and scopes of a thread.
 #include "run.hpp"
+
+#include <tbb/info.h>
+#include <algorithm>
+#include <chrono>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
@@ -8,15 +16,6 @@
 #include "chain.hpp"
 #include "inspection.hpp"
 #include "scope.hpp"
-
-#include <tbb/info.h>
-
-#include <algorithm>
-#include <chrono>
-#include <ostream>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -433,6 +432,9 @@ class Runner {
   std::shared_ptr<std::optional<double>> kernel_us_;
 };
 
+thread_local std::optional<Device> device_of_scope;
+thread_local RecordOperations* innermost = nullptr;
+
 }  // namespace
 
 HostRead::HostRead() : begin_(std::chrono::steady_clock::now()), kernels_us_(settled_us) {}
@@ -567,5 +569,14 @@ OpMeasurement measured(Operation op) {
   out.factor = median(std::move(factors.values));
   return out;
 }
+
+OnDevice::OnDevice(Device device) : before_(std::exchange(device_of_scope, std::move(device))) {}
+OnDevice::~OnDevice() { device_of_scope = std::move(before_); }
+
+RecordOperations::RecordOperations() : before_(std::exchange(innermost, this)) {}
+RecordOperations::~RecordOperations() { innermost = before_; }
+
+const std::optional<Device>& scope_device() { return device_of_scope; }
+RecordOperations* recording() { return innermost; }
 
 }  // namespace topograd::ops

@@ -1,5 +1,5 @@
 // Metric families, and their two output formats.
-#include "metrics.hpp"
+#include "executor.hpp"
 
 #include "../cache/content_hash.hpp"
 

@@ -1,14 +1,78 @@
-// Execution of one task: decision, run, learning, and fallback.
+// Runs one task by decision, run, learning and fallback, lists of tasks, and parts on both sides.
 #include "task_runner.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include "routing/choice.hpp"
 #include "task_arena.hpp"
 
-#include <algorithm>
-#include <string>
-#include <utility>
-
 namespace topograd::runtime::hybrid {
+namespace {
+
+// A smaller share is not worth a second side.
+constexpr double kLeastShare = 0.05;
+
+/// True if they can run as one.
+bool fit(const DeviceProgram& a, const DeviceProgram& b) {
+  return a.glsl == b.glsl && a.constants == b.constants && a.arrays.size() == b.arrays.size();
+}
+
+/// Joins programs that fit.
+DeviceProgram joined(std::vector<DeviceProgram> programs) {
+  DeviceProgram& all = programs.front();
+  for (DeviceProgram& more : std::span(programs).subspan(1)) {
+    for (std::size_t k = 0; k < all.arrays.size(); ++k) {
+      DeviceArray& array = all.arrays[k];
+      // An array kept under one key is now a part of another array.
+      array.key = 0;
+      for (const auto& piece : more.arrays[k].read) array.read.push_back(piece);
+      for (const auto& piece : more.arrays[k].written) array.written.push_back(piece);
+    }
+    all.items += more.items;
+  }
+  return std::move(all);
+}
+
+/// The program of each task, or nothing if they cannot run as one.
+std::vector<DeviceProgram> programs_of(std::span<Task* const> tasks) {
+  std::vector<DeviceProgram> programs;
+  for (Task* task : tasks) {
+    std::optional<DeviceProgram> one = task->program({0, task->shape().size});
+    if (!one || !one->itemwise || (!programs.empty() && !fit(programs.front(), *one))) return {};
+    programs.push_back(std::move(*one));
+  }
+  return programs;
+}
+
+TaskShape sum_of(std::span<Task* const> tasks) {
+  TaskShape sum = tasks[0]->shape();
+  sum.resident = {};
+  for (const Task* task : tasks.subspan(1)) {
+    const TaskShape shape = task->shape();
+    sum.size += shape.size;
+    sum.bytes_in += shape.bytes_in;
+    sum.bytes_out += shape.bytes_out;
+    sum.bytes_held += shape.bytes_held;
+    sum.targets &= shape.targets;
+  }
+  return sum;
+}
+
+/// Throws Error{InvalidArgument} if a task of the list is null.
+void require_tasks(const char* call, std::span<Task* const> tasks) {
+  const auto none = std::ranges::find(tasks, nullptr);
+  if (none == tasks.end()) return;
+  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": task " +
+                                              std::to_string(none - tasks.begin()) +
+                                              " of the list is null");
+}
+
+}  // namespace
 
 TaskRunner::TaskRunner(const Executor& owner, const HybridOptions& options, Scheduler& scheduler,
                        DeviceList& devices, Recorder& recorder)
@@ -169,6 +233,233 @@ std::future<ExecutionStats> TaskRunner::submit(Task& task) {
     promise->set_exception(std::current_exception());
   }
   return future;
+}
+
+/// Groups tasks by kernel, in the order of each kernel's first task. Overridden tasks stay alone.
+std::vector<TaskRunner::Group> TaskRunner::groups(std::span<Task* const> tasks) const {
+  std::vector<Group> groups;
+  std::map<std::pair<Hash128, Override>, std::size_t> known;
+  for (std::size_t k = 0; k < tasks.size(); ++k) {
+    const TaskShape shape = tasks[k]->shape();
+    const auto [place, is_new] = known.try_emplace({shape.kernel, shape.where}, groups.size());
+    if (is_new || !options_.coalesce || shape.where == Override::cpu || shape.deadline_us > 0) {
+      place->second = groups.size();
+      groups.emplace_back();
+    }
+    groups[place->second].tasks.push_back(tasks[k]);
+    groups[place->second].places.push_back(k);
+  }
+  return groups;
+}
+
+struct TaskRunner::List {
+  std::vector<ExecutionStats> stats;
+  bool alone = false;  // each task runs on this thread before the next one is decided
+  std::vector<BegunTask> begun = {};
+  std::size_t left = 0;           // tasks that wait or run
+  std::mutex mutex = {};          // guards `first`
+  std::exception_ptr first = {};  // error
+
+  void run(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+    }
+  }
+};
+
+/// Tasks run at the same time on different targets unless there is nothing to distribute.
+std::vector<ExecutionStats> TaskRunner::execute(std::span<Task* const> tasks) {
+  require_tasks("execute", tasks);
+  List list{.stats = std::vector<ExecutionStats>(tasks.size())};
+  list.alone = tasks.size() < 2 || !arena_->usable() || foreign_calls_ended() ||
+               RunsTask::here(owner_) || !scheduler_.has_devices();
+  for (const Group& group : groups(tasks)) list.run([&] { begin_group(group, list); });
+  if (list.begun.size() == 1) {
+    list.begun.front().run(list.begun.front().decision);
+  } else {
+    for (BegunTask& one : list.begun) list.run([&] { arena_->begin(std::move(one)); });
+    arena_->finish_list(list.left);
+  }
+  if (list.first) std::rethrow_exception(list.first);
+  return std::move(list.stats);
+}
+
+void TaskRunner::begin(List& list, TaskShape shape, const Decision& decision,
+                       std::function<void(const Decision&)> run) {
+  const auto guarded = [&list, run = std::move(run)](const Decision& last) {
+    list.run([&] { run(last); });
+  };
+  if (list.alone) return guarded(decision);
+  list.begun.push_back({shape, decision, guarded, &list.left});
+}
+
+void TaskRunner::begin_group(const Group& group, List& list) {
+  std::vector<DeviceProgram> programs;
+  if (group.tasks.size() > 1) programs = programs_of(group.tasks);
+  if (programs.empty()) {
+    for (std::size_t k = 0; k < group.tasks.size(); ++k) {
+      Task& task = *group.tasks[k];
+      ExecutionStats& stats = list.stats[group.places[k]];
+      const TaskShape shape = task.shape();
+      begin(list, shape, scheduler_.decide(shape),
+            [this, &task, &stats, shape](const Decision& decision) {
+              stats = follow(task, shape, decision);
+            });
+    }
+    return;
+  }
+  const TaskShape whole = sum_of(group.tasks);
+  const Decision decision = scheduler_.decide(whole);
+  if (decision.target == kCpu || list.alone)
+    return begin_joined(list, group, std::move(programs), decision);
+  scheduler_.cancel(decision);
+  double left = 0;  // items that have no target yet
+  for (const DeviceProgram& program : programs) left += static_cast<double>(program.items);
+  const double all = left;
+  std::size_t next = 0;
+  double until = 1;  // share of the items that is left for the other targets
+  const std::vector<Scheduler::Share> shares = scheduler_.divide(whole);
+  for (const Scheduler::Share& share : shares) {
+    until = &share == &shares.back() ? 0 : until - share.share;
+    Group part;
+    std::vector<DeviceProgram> own;
+    for (; next < programs.size(); ++next) {
+      const auto items = static_cast<double>(programs[next].items);
+      if (left - items / 2 < until * all) break;
+      left -= items;
+      part.tasks.push_back(group.tasks[next]);
+      part.places.push_back(group.places[next]);
+      own.push_back(std::move(programs[next]));
+    }
+    if (own.empty()) continue;
+    Decision there =
+        scheduler_.follow(sum_of(part.tasks), {.target = share.target, .reason = decision.reason});
+    there.speed_up = decision.speed_up;
+    there.needed = decision.needed;
+    there.confidence = decision.confidence;
+    begin_joined(list, std::move(part), std::move(own), there);
+  }
+}
+
+void TaskRunner::begin_joined(List& list, Group group, std::vector<DeviceProgram> programs,
+                              const Decision& decision) {
+  const TaskShape shape = sum_of(group.tasks);
+  const auto own = std::make_shared<std::vector<DeviceProgram>>(std::move(programs));
+  begin(list, shape, decision,
+        [this, group = std::move(group), own, shape, &list](const Decision& last) {
+          run_group(group, shape, std::move(*own), last, list.stats);
+        });
+}
+
+void TaskRunner::run_group(const Group& group, const TaskShape& shape,
+                           std::vector<DeviceProgram> programs, const Decision& decision,
+                           std::span<ExecutionStats> out) {
+  if (decision.target == kCpu) {
+    scheduler_.cancel(decision);
+    for (std::size_t k = 0; k < group.tasks.size(); ++k) {
+      const TaskShape one = group.tasks[k]->shape();
+      Decision own = decision;
+      own.reserved_us = 0;
+      recorder_.decided(one.operation, own);
+      out[group.places[k]] = run(*group.tasks[k], one, own, {0, one.size});
+      recorder_.observe(one.operation, one.size, out[group.places[k]]);
+    }
+    return;
+  }
+  recorder_.decided(shape.operation, decision);
+  const DeviceProgram program = joined(std::move(programs));
+  ExecutionStats stats;
+  const std::optional<Error> error = try_device(
+      shape, decision, [&](DeviceBackend& device) { return device.run(program); }, stats);
+  if (error && forced_side(shape, options_) == Side::device) throw *error;
+  if (error) fell_back(shape, decision, *error);
+  if (!error && group.tasks.size() > 1) recorder_.coalesced(group.tasks.size());
+  stats.coalesced = group.tasks.size();
+  for (std::size_t k = 0; k < group.tasks.size(); ++k) {
+    ExecutionStats& one = out[group.places[k]];
+    const TaskShape own = group.tasks[k]->shape();
+    one = error ? run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr) : stats;
+    if (error) one.fallback = error->what();
+    one.decision = decision;
+    recorder_.observe(own.operation, own.size, one);
+  }
+}
+
+bool TaskRunner::wants_split(Task& task, const TaskShape& shape, const Decision& decision) const {
+  if (options_.split_size == 0 || shape.size < options_.split_size || !task.splittable())
+    return false;
+  if (decision.reason != Reason::faster && decision.reason != Reason::slower) return false;
+  const double cpu = decision.on_cpu.terms.total(), device = decision.on_device.terms.total();
+  return std::min(cpu, device) >= kLeastShare * (cpu + device);
+}
+
+ExecutionStats TaskRunner::run_split(Task& task, const TaskShape& shape, const Decision& decision) {
+  scheduler_.cancel(decision);
+  const double cpu = decision.on_cpu.terms.total(), device = decision.on_device.terms.total();
+  const double share = device / (cpu + device);
+  const auto cut = static_cast<std::uint64_t>(share * static_cast<double>(shape.size));
+  const Items here{0, cut}, there{cut, shape.size};
+  Decision apart = decision;
+  apart.target = decision.device;
+  apart.reserved_us = 0;
+
+  ExecutionStats stats;
+  std::optional<Error> error;
+  const auto on_device = [&] {
+    error = try_device(
+        shape.part(there.count()), apart,
+        [&](DeviceBackend& backend) { return task.run_on_device(backend, there); }, stats);
+  };
+  arena_->both(on_device, [&] { run_on_cpu(task, shape.part(here.count()), here, nullptr); });
+  if (error) {
+    fell_back(shape, apart, *error);
+    stats = run_on_cpu(task, shape.part(there.count()), there, nullptr);
+    stats.fallback = error->what();
+  } else {
+    stats.cpu_share = share;
+  }
+  recorder_.split();
+  stats.decision = decision;
+  return stats;
+}
+
+void TaskRunner::warm_up_on(Task& task, std::size_t target, int samples) {
+  const TaskShape shape = task.shape();
+  const Items all{0, shape.size};
+  const Decision decision{.target = target, .device = target, .reason = Reason::forced};
+  for (int k = 0; k <= samples; ++k) {
+    if (target == kCpu) {
+      run_on_cpu(task, shape, all, nullptr);
+      continue;
+    }
+    ExecutionStats stats;
+    const auto work = [&](DeviceBackend& device) {
+      if (k == 0) {
+        if (const auto program = task.program(all)) device.prepare(*program);
+      }
+      return task.run_on_device(device, all);
+    };
+    if (const auto error = try_device(shape, decision, work, stats)) {
+      recorder_.log(LogLevel::warning,
+                    "warm_up: " + devices_.name_of(target) + ": " + error->what());
+      return;
+    }
+  }
+}
+
+void TaskRunner::warm_up(std::span<Task* const> tasks, int samples) {
+  require_tasks("warm_up", tasks);
+  for (Task* task : tasks) {
+    const std::uint64_t targets = task->shape().targets;
+    const std::size_t last = devices_.all().size();
+    for (std::size_t target = 0; target <= last; ++target) {
+      if ((targets >> target & 1) != 0 && scheduler_.admits(target))
+        warm_up_on(*task, target, samples);
+    }
+  }
 }
 
 }  // namespace topograd::runtime::hybrid

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "constrained_run.hpp"
-#include "penalty_rule.hpp"
 
 #include <span>
 #include <vector>

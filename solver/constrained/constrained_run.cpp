@@ -1,19 +1,36 @@
-// Rows of constraints, their conditions, and ends of solves.
+// The growth of penalties, rows of constraints, their conditions, and ends of solves.
 #include "constrained_run.hpp"
-
-#include "../../ir/machine/formatted.hpp"
-#include "../step_control/convergence.hpp"
-
-#include "constraint_report.hpp"
-#include "constraint_values.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "../../ir/machine/formatted.hpp"
+#include "../step_control/convergence.hpp"
+#include "constraint_report.hpp"
+#include "constraint_values.hpp"
+
 namespace topograd {
 namespace {
+
+// The violation must fall to this share from one minimisation to the next, or μ grows.
+constexpr double kEnoughProgress = 0.25;
+// Above this share it has not fallen at all, and multipliers stay.
+constexpr double kSomeProgress = 0.9;
+constexpr double kPenaltyGrowth = 10;
+// Growth of μ in vain before a problem may be called infeasible, and its factor meanwhile.
+constexpr int kStalls = 5;
+constexpr double kStalledGrowth = 100;
+// Range of the first μ, and its upper end where there are many inequalities: it falls with the
+// square of their number from `kManyRows` on. Measured on meshes in contact (docs/notes/steps.md).
+constexpr double kLeastPenalty = 1e-3, kLargestFirstPenalty = 300;
+constexpr double kManyRows = 1000, kLargestOfMany = 1;
+
+double largest_first(std::size_t inequalities) {
+  const double share = kManyRows / std::max(kManyRows, static_cast<double>(inequalities));
+  return std::max(kLargestOfMany, kLargestFirstPenalty * share * share);
+}
 
 // Slope of the violation, as a share of that at the start, below which the violation is stationary.
 constexpr double kStationary = 1e-3;
@@ -27,6 +44,26 @@ constexpr double kPenaltyRounding = 1e-7;
 constexpr double kNoMultiplier = 1e-10;
 
 }  // namespace
+
+void PenaltyRule::start(double asked, double cost, double squared_violation,
+                        std::size_t inequalities) {
+  mu = asked > 0
+           ? asked
+           : std::clamp(10 * std::max(1.0, std::abs(cost)) / std::max(1.0, squared_violation / 2),
+                        kLeastPenalty, largest_first(inequalities));
+}
+
+bool PenaltyRule::look(double violation, double met, bool solved) {
+  const bool some = violation <= std::max(kSomeProgress * best, met);
+  stalls = some ? 0 : stalls + 1;
+  if (solved && violation > std::max(kEnoughProgress * before, met))
+    mu = std::max(mu, std::min(largest, mu * (stalls < 2 ? kPenaltyGrowth : kStalledGrowth)));
+  before = violation;
+  if (violation > 0) best = std::min(best, violation);
+  return some;
+}
+
+bool PenaltyRule::in_vain() const { return stalls >= kStalls; }
 
 double largest(std::span<const double> numbers) {
   double most = 0;

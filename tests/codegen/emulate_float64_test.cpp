@@ -4,7 +4,6 @@
 
 #include <spirv-tools/libspirv.hpp>
 #include "../../codegen/spirv/edit_modules.hpp"
-#include "../../codegen/spirv/emulate_float64.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"

@@ -3,7 +3,7 @@
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../codegen/vector/kernels.hpp"
-#include "../../codegen/vector/table.hpp"
+#include "../../codegen/vector/source.hpp"
 
 #include <bit>
 

@@ -2,7 +2,7 @@
 #include "target.hpp"
 
 #include "../../api/formats/g2o.hpp"
-#include "../../api/formats/pose_graph_objective.hpp"
+#include "../../api/formats/pose_graph_problem.hpp"
 
 #include <string>
 

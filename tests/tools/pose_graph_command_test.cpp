@@ -3,7 +3,7 @@
 #include "run_command.hpp"
 
 #include "../../api/formats/g2o.hpp"
-#include "../../api/formats/pose_graph_objective.hpp"
+#include "../../api/formats/pose_graph_problem.hpp"
 #include "../../tools/problems/made_pose_graph.hpp"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include "../../api/source.hpp"
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
-#include "../../codegen/vector/table.hpp"
+#include "../../codegen/vector/source.hpp"
 #include "../../ir/checking/random_program.hpp"
 #include "../../ir/error.hpp"
 #include "../../runtime/device/device.hpp"

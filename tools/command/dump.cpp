@@ -7,7 +7,7 @@
 
 #include "../../api/node_values.hpp"
 #include "../../api/source.hpp"
-#include "../../frontend/long_expression.hpp"
+#include "../../frontend/host_residual.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/options.hpp"
 

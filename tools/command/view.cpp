@@ -14,7 +14,7 @@
 #include "input/pose_graph_file.hpp"
 
 #include "../../api/formats/bal.hpp"
-#include "../../api/formats/pose_graph_objective.hpp"
+#include "../../api/formats/pose_graph_problem.hpp"
 #include "../../api/problem_file.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/platform.hpp"

@@ -4,8 +4,6 @@
 #include <string>
 
 #include "../../../ir/error.hpp"
-#include "conditioned_cost_function.hpp"
-#include "normal_prior.hpp"
 #include "tiny_solver_functions.hpp"
 
 namespace ceres {

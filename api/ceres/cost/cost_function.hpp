@@ -1,11 +1,14 @@
 // Cost functions: a residual vector and its Jacobians by the parameter blocks that it reads.
 #pragma once
 
+#include <Eigen/Core>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
 #include "../../../frontend/value/math.hpp"
 #include "../types/types.hpp"
-
-#include <cstdint>
-#include <vector>
 
 namespace ceres {
 
@@ -86,3 +89,49 @@ template <class Functor>
 inline constexpr bool traced_functor = true;
 
 }  // namespace topograd
+
+namespace ceres {
+
+/// residual[k] = conditioners[k](residual[k] of the wrapped function). Runs on the CPU.
+class ConditionedCostFunction final : public CostFunction {
+ public:
+  ///   conditioners  one per residual: nullptr to keep the residual, or a cost function with one
+  ///                 residual and one parameter; may repeat
+  ///   ownership     of the wrapped function and of the conditioners
+  ///
+  /// Throws Error{Shape} for a wrong number or size of conditioners, without taking ownership.
+  ConditionedCostFunction(CostFunction* wrapped_cost_function,
+                          const std::vector<CostFunction*>& conditioners, Ownership ownership);
+
+  bool Evaluate(double const* const* parameters, double* residuals,
+                double** jacobians) const override;
+
+ private:
+  CostFunction* wrapped_;
+  std::vector<CostFunction*> conditioners_;
+  std::vector<std::unique_ptr<CostFunction>> owned_;
+};
+
+using Vector = Eigen::Matrix<double, Eigen::Dynamic, 1>;
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using VectorRef = Eigen::Map<Vector>;
+using MatrixRef = Eigen::Map<Matrix>;
+using ConstVectorRef = Eigen::Map<const Vector>;
+using ConstMatrixRef = Eigen::Map<const Matrix>;
+
+/// Pulls one parameter block towards b, with weight A. If A is the inverse square root of a
+/// covariance, this is the negative logarithm of a normal density.
+class NormalPrior final : public CostFunction, public internal::Traceable {
+ public:
+  /// Throws Error{Shape} if the length of b is not the number of columns of A, or A is empty.
+  NormalPrior(const Matrix& A, const Vector& b);
+  bool Evaluate(double const* const* parameters, double* residuals,
+                double** jacobians) const override;
+  bool Trace(const topograd::Value* const* parameters, topograd::Value* residuals) const override;
+
+ private:
+  Matrix A_;
+  Vector b_;
+};
+
+}  // namespace ceres

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../cost/cost_function.hpp"
-#include "../cost/normal_prior.hpp"
 #include "../cost/numeric_diff.hpp"
 #include "../manifold/local_parameterization.hpp"
 #include "../manifold/manifold.hpp"

@@ -1,7 +1,7 @@
 // Pipelines by content, their layouts, the driver's cache, and its figures of kernels.
 #include "kernels.hpp"
 
-#include "../../../codegen/spirv/emulate_float64.hpp"
+#include "../../../codegen/spirv/edit_modules.hpp"
 #include "core.hpp"
 
 #include <algorithm>

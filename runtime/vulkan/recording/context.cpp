@@ -5,7 +5,7 @@
 #include <bit>
 #include <type_traits>
 
-#include "../../../codegen/vector/table.hpp"
+#include "../../../codegen/vector/source.hpp"
 #include "../../../ir/error.hpp"
 
 namespace topograd::runtime::vulkan {

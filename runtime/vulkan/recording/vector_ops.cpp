@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "../../../codegen/vector/table.hpp"
+#include "../../../codegen/vector/source.hpp"
 #include "../../../ir/error.hpp"
 
 namespace topograd::runtime::vulkan {

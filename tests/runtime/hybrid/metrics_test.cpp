@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../../../runtime/hybrid/metrics.hpp"
+#include "../../../runtime/hybrid/executor.hpp"
 
 #include "device.hpp"
 

@@ -5,7 +5,7 @@
 #include <future>
 #include <thread>
 
-#include "../../../runtime/hybrid/metrics.hpp"
+#include "../../../runtime/hybrid/executor.hpp"
 
 #include "../../support/paths.hpp"
 #include "device.hpp"

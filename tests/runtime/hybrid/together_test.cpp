@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "../../../runtime/hybrid/executor.hpp"
-#include "../../../runtime/hybrid/metrics.hpp"
 #include "../../../runtime/hybrid/routing/scheduler.hpp"
 
 namespace topograd::test {

@@ -3,7 +3,7 @@
 
 #include "output.hpp"
 
-#include "../../../runtime/hybrid/metrics.hpp"
+#include "../../../runtime/hybrid/executor.hpp"
 #include "../../../runtime/hybrid/routing/knowledge.hpp"
 #include "../../../solver/session/routing.hpp"
 

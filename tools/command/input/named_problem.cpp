@@ -3,7 +3,7 @@
 
 #include "../../../api/formats/bal.hpp"
 #include "../../../api/formats/bundle_adjustment.hpp"
-#include "../../../api/formats/pose_graph_objective.hpp"
+#include "../../../api/formats/pose_graph_problem.hpp"
 #include "../../../api/formats/pose_graph_start.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"

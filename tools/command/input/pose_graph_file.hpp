@@ -3,7 +3,7 @@
 
 #include "named_problem.hpp"
 
-#include "../../../api/formats/pose_graph_objective.hpp"
+#include "../../../api/formats/pose_graph_problem.hpp"
 
 #include <memory>
 
