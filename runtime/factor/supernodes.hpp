@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "fill_order.hpp"
+#include "tile.hpp"
 
 namespace topograd::runtime {
-
-/// Rows of a tile, and columns of the tiles on the diagonal: as many double-precision numbers as a
-/// line of the cache and the widest registers have.
-inline constexpr std::uint32_t kTile = 8;
 
 inline constexpr std::uint32_t kNoFront = ~std::uint32_t{0};
 

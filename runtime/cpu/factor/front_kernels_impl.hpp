@@ -4,7 +4,7 @@
 // otherwise the linker might keep code for a newer instruction set and use it everywhere.
 #pragma once
 
-#include "../../factor/supernodes.hpp"
+#include "../../factor/tile.hpp"
 #include "front_kernels.hpp"
 
 #include <cmath>

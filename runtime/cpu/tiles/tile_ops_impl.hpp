@@ -6,12 +6,30 @@
 
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "tile_ops.hpp"
+
+#ifdef TG_PORTABLE_BITS
+#include "../../../codegen/math/glsl_as_cpp.hpp"
+#endif
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <sleef.h>
+#endif
+
+#ifdef TG_PORTABLE_BITS
+#pragma GCC diagnostic ignored "-Wunused-function"
+#ifdef __clang__
+// Some functions have branches, and become no vector code.
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+namespace glsl_as_cpp {
+namespace {
+#include <math_functions.inc>
+}  // namespace
+}  // namespace glsl_as_cpp
 #endif
 
 namespace topograd::runtime::cpu {
@@ -156,32 +174,6 @@ TG_VECTOR_FUNCTION2(hypot, u05)
 
 #undef TG_VECTOR_FUNCTION1
 #undef TG_VECTOR_FUNCTION2
-
-}  // namespace
-}  // namespace topograd::runtime::cpu
-
-#ifdef TG_PORTABLE_BITS
-#include "../../../codegen/math/glsl_as_cpp.hpp"
-#endif
-
-#include <cmath>
-#include <type_traits>
-
-#ifdef TG_PORTABLE_BITS
-#pragma GCC diagnostic ignored "-Wunused-function"
-#ifdef __clang__
-// Some functions have branches, and become no vector code.
-#pragma clang diagnostic ignored "-Wpass-failed"
-#endif
-namespace glsl_as_cpp {
-namespace {
-#include <math_functions.inc>
-}  // namespace
-}  // namespace glsl_as_cpp
-#endif
-
-namespace topograd::runtime::cpu {
-namespace {
 
 using ir::Op;
 
