@@ -2,7 +2,7 @@
 #include "kinks.hpp"
 
 #include "../ir/passes/passes.hpp"
-#include "../ir/passes/rules.hpp"
+#include "../ir/passes/simplify.hpp"
 
 #include <algorithm>
 #include <map>

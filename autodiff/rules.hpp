@@ -19,7 +19,7 @@ enum class Grade : std::uint8_t {
   Wild       ///< may be infinite at ordinary points: quotients, exponentials, logarithms
 };
 
-/// Decides where a derivative product needs the zero rule (rules.hpp).
+/// Decides where a derivative product needs the zero rule (below).
 struct Traits {
   Grade grade = Grade::Wild;
   bool masked = false;       ///< may be exactly 0 because of a select, a comparison, a sign
@@ -42,7 +42,7 @@ class Builder {
   const std::vector<ir::Id>& outputs() const { return outputs_; }
   const ir::LeafCounts& leaves() const { return leaves_; }
   const Traits& traits(ir::Id id);
-  /// Adjoints with a factor that may be infinite where the value is finite (rules.hpp).
+  /// Adjoints with a factor that may be infinite where the value is finite (below).
   bool is_steep(ir::Id id) const { return id < steep_.size() && steep_[id]; }
   void mark_steep(ir::Id id) {
     if (graph_[id].op == ir::Op::Literal) return;

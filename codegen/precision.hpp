@@ -12,6 +12,7 @@ namespace topograd::codegen {
 enum class Bits { native, portable };
 TG_ENUM_NAMES(Bits)
 
+/// Type of the numbers in a buffer.
 enum class Element {
 #define TG_ELEMENT(element, type) element,
 #include "elements.def"

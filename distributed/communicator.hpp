@@ -1,7 +1,5 @@
-// Internal: what ranks send each other, and numbers and texts as bytes of messages.
+// Internal: what ranks send each other, as bytes of messages, and files that they write together.
 #pragma once
-
-#include "../ir/share.hpp"
 
 #include <mpi.h>
 #include <cstddef>
@@ -13,6 +11,8 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
+
+#include "../ir/share.hpp"
 
 namespace topograd::distributed {
 
@@ -127,5 +127,20 @@ class Communicator {
   MPI_Comm failures_ = MPI_COMM_NULL;  // of ranks that fail: the others may be in a call on comm_
   int rank_ = 0, size_ = 1, ranks_here_ = 1, rank_here_ = 0;
 };
+
+/// Writes a file of the texts of all ranks by MPI-IO: the first text of each rank in the order of
+/// the ranks, then the second ones, and so on. The bytes are written under a temporary name, which
+/// replaces the file once they are on the disk, links followed. What is no regular file (a pipe, a
+/// device) is written by rank 0, to which the others send their texts. Collective.
+///
+///   texts  as many on every rank
+///
+/// Returns the reason why it failed, or "", on all ranks alike; the old contents are kept then.
+std::string replace_shared_file(const Communicator& ranks, const std::string& path,
+                                std::span<const std::string> texts);
+
+/// The same; throws Error{File} instead.
+void write_shared_file(const Communicator& ranks, const std::string& path,
+                       std::span<const std::string> texts);
 
 }  // namespace topograd::distributed

@@ -3,7 +3,7 @@
 
 #include "../runtime/engine/engine.hpp"
 #include "communicator.hpp"
-#include "partition.hpp"
+#include "local_model.hpp"
 #include "rank_part.hpp"
 
 #include <functional>

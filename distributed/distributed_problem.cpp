@@ -9,7 +9,7 @@
 #include "../solver/checkpoint/solve_facts.hpp"
 #include "../solver/model/model.hpp"
 #include "../solver/solve.hpp"
-#include "shared_file.hpp"
+#include "communicator.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -19,7 +19,6 @@
 #include "communicator.hpp"
 #include "halo.hpp"
 #include "local_model.hpp"
-#include "partition.hpp"
 #include "shares.hpp"
 
 namespace topograd::distributed {

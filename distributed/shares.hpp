@@ -3,7 +3,6 @@
 
 #include "communicator.hpp"
 #include "local_model.hpp"
-#include "partition.hpp"
 
 #include "../solver/model/model.hpp"
 

@@ -38,7 +38,7 @@ enum class Growth : std::uint8_t {
   wild         ///< may be infinite at ordinary points; always safe to say
 };
 
-/// Derives facts of a value from those of its operands (passes/rules.hpp).
+/// Derives facts of a value from those of its operands (passes/simplify.hpp).
 enum class FactRule : std::uint8_t {
   none,        ///< nothing, unless the op is boolean
   clear,       ///< the sign bit is clear

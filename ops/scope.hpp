@@ -1,4 +1,4 @@
 // The header for scopes that redirect or record the operations of a thread.
 #pragma once
 
-#include "run/scope.hpp"
+#include "run/run.hpp"

@@ -1,12 +1,11 @@
 // Options of a solve or an Evaluator, and the defaults of the process.
 #pragma once
 
-#include "../codegen/accumulation.hpp"
+#include "../codegen/kernel.hpp"
 #include "../codegen/precision.hpp"
 #include "../frontend/parameters.hpp"
 #include "../ir/enum_table.hpp"
-#include "../runtime/linear/normal_matrix.hpp"
-#include "../runtime/linear/preconditioner.hpp"
+#include "../runtime/linear/choices.hpp"
 #include "../runtime/plan/record/plan_record.hpp"
 
 #include <cstdint>
@@ -120,12 +119,12 @@ TG_ENUM_TABLE(FactorPlace, kFactorPlaces)
 FactorPlace parse_factor_place(std::string_view text);
 
 /// Preconditioner of conjugate gradients for the damped normal equations
-/// (runtime/linear/preconditioner.hpp). Naming one other than `automatic` selects pcg if
+/// (runtime/linear/choices.hpp). Naming one other than `automatic` selects pcg if
 /// linear_solver is automatic.
 using runtime::Preconditioner;
 Preconditioner parse_preconditioner(std::string_view text);
 
-/// How pcg multiplies by JᵀJ on a device (runtime/linear/normal_matrix.hpp); the interpreter has a
+/// How pcg multiplies by JᵀJ on a device (runtime/linear/choices.hpp); the interpreter has a
 /// stored Jacobian.
 using runtime::NormalMatrix;
 NormalMatrix parse_normal_matrix(std::string_view text);

@@ -17,7 +17,16 @@ inline constexpr Type kArrayTypes[] = {Type::f32, Type::f64, Type::i32, Type::u3
 
 TG_ENUM_NAMES(Type)
 /// The GLSL type: "float", "double", "int", "uint"; for f16 "uint", which holds two.
-std::string_view glsl_name(Type type);
+constexpr std::string_view glsl_name(Type type) {
+  switch (type) {
+    case Type::f32: return "float";
+    case Type::f64: return "double";
+    case Type::i32: return "int";
+    case Type::u32:
+    case Type::f16: break;
+  }
+  return "uint";
+}
 
 /// Bytes per element.
 constexpr std::size_t size_of(Type type) {

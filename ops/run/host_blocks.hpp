@@ -11,6 +11,7 @@
 
 namespace topograd::ops {
 
+/// Guard zones around allocations, for tests.
 inline constexpr std::uint32_t kGuardWord = 0xfeedc0deu;
 
 /// `check` returns the errors in one allocation's zones and releases the allocation.

@@ -15,7 +15,6 @@
 #include "../backend/device_list.hpp"
 #include "chain.hpp"
 #include "inspection.hpp"
-#include "scope.hpp"
 
 namespace topograd::ops {
 namespace {

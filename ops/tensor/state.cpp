@@ -3,7 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/program.hpp"
-#include "../run/scope.hpp"
+#include "../run/run.hpp"
 #include "fused_run.hpp"
 
 #include <algorithm>

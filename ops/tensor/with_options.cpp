@@ -2,7 +2,7 @@
 #include "with_options.hpp"
 
 #include "../run/inspection.hpp"
-#include "../run/scope.hpp"
+#include "../run/run.hpp"
 
 #include <optional>
 #include <string>

@@ -1,8 +1,7 @@
 // Damped least-squares steps: requests, reports, and the interface of engines that make them.
 #pragma once
 
-#include "../linear/normal_matrix.hpp"
-#include "../linear/preconditioner.hpp"
+#include "../linear/choices.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -3,8 +3,8 @@
 
 #include "../cache/disk_cache.hpp"
 #include "backend.hpp"
+#include "recorder.hpp"
 #include "routing/knowledge.hpp"
-#include "telemetry/telemetry.hpp"
 
 #include <memory>
 #include <mutex>

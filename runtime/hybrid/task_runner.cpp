@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "routing/choice.hpp"
+#include "routing/decision.hpp"
 #include "task_arena.hpp"
 
 namespace topograd::runtime::hybrid {

@@ -81,7 +81,10 @@ class BlockRows {
     return std::span(columns_).subspan(row(block).columns, row(block).length);
   }
   /// Position of a block and its row's length, then those of its transpose.
-  std::array<std::uint32_t, 4> places(std::uint32_t row, std::uint32_t column) const;
+  std::array<std::uint32_t, 4> places(std::uint32_t row, std::uint32_t column) const {
+    return {position(row, column), this->row(row).length, position(column, row),
+            this->row(column).length};
+  }
 
   std::span<const std::uint32_t> words() const { return words_; }      ///< kWords each: a Row
   std::span<const std::uint32_t> columns() const { return columns_; }  ///< scalars
@@ -92,7 +95,12 @@ class BlockRows {
   }
 
  private:
-  std::uint32_t position(std::uint32_t row, std::uint32_t column) const;
+  std::uint32_t position(std::uint32_t row, std::uint32_t column) const {
+    const auto columns = columns_of(row);
+    const std::uint32_t first = columns_of(column)[this->row(column).diagonal];
+    const auto at = std::ranges::lower_bound(columns, first);
+    return this->row(row).values + static_cast<std::uint32_t>(at - columns.begin());
+  }
 
   std::vector<std::uint32_t> words_;
   ir::UnsetPagedVector<std::uint32_t> columns_;

@@ -11,7 +11,7 @@
 #include "../../ir/machine/state_record.hpp"
 #include "../model/model.hpp"
 #include "../order/aggregates.hpp"
-#include "preconditioner.hpp"
+#include "choices.hpp"
 
 namespace topograd::runtime {
 

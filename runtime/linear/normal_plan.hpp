@@ -4,7 +4,7 @@
 #include "../model/model.hpp"
 #include "../plan/plan.hpp"
 #include "block_rows.hpp"
-#include "normal_matrix.hpp"
+#include "choices.hpp"
 
 #include <cstdint>
 #include <span>

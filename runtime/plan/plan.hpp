@@ -140,6 +140,7 @@ struct StoredColumns {
 };
 StoredColumns stored_columns(const codegen::ColumnLayout& layout);
 
+/// Fixed parts of a batch: slots whose scalars are all fixed, and blocks that need no sums.
 struct FixedSlots {
   std::vector<std::uint32_t> slots;  ///< slots whose scalars are fixed in all instances, ascending
   std::uint64_t entries = 0;         ///< instances x groups

@@ -8,7 +8,6 @@
 
 #include "../../ir/machine/formatted.hpp"
 #include "../step_control/convergence.hpp"
-#include "constraint_report.hpp"
 #include "constraint_values.hpp"
 
 namespace topograd {

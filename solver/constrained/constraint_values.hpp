@@ -1,11 +1,14 @@
-// Constraints as the user wrote them: values, derivatives, and multipliers that fit a point.
+// Constraints as the user wrote them: values, derivatives, fitted multipliers, and by label.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "../../runtime/engine/engine.hpp"
+#include "../constraints.hpp"
 #include "../model/model.hpp"
 #include "constrained_run.hpp"
 
@@ -47,5 +50,31 @@ struct FittedRows {
 /// Cost: the constraints' Jacobian, and a sparse factor of J Jᵀ of the rows; with very many entries
 /// conjugate gradients instead.
 void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<double>& gradient);
+
+/// "constraint "gap" #3": label and place in its batch.
+///
+///   row  of the model
+std::string constraint_name(const Problem& problem, const ProblemModel& model, std::uint64_t row);
+
+/// The end of a constrained solve.
+struct ConstrainedEnd {
+  const Problem& problem;
+  const ProblemModel& model;
+  const runtime::Engine& engine;
+  std::span<const double> point;
+  std::uint64_t first_row = 0;
+  const std::vector<bool>& fixed;  ///< by row of the constraints, like the next three
+  const std::vector<bool>& outside;
+  std::span<const double> multipliers;
+  std::span<const double> violation;
+  std::span<const double> tolerance;
+  bool infeasible = false;  ///< no solution was found, whatever the limits
+};
+
+/// The most rows of active constraints that are examined for dependence (a dense QR).
+inline constexpr std::size_t kMostExaminedRows = 300;
+
+/// Constraints by label and kind, in the order of adding.
+std::vector<ConstraintSummary> summarise(const ConstrainedEnd& end);
 
 }  // namespace topograd

@@ -7,7 +7,7 @@
 #include "../options.hpp"
 #include "../plan/decide.hpp"
 #include "../summary.hpp"
-#include "solve_state.hpp"
+#include "solve_session.hpp"
 
 #include <cstdint>
 #include <span>

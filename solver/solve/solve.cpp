@@ -26,7 +26,6 @@
 #include "levenberg_marquardt.hpp"
 #include "method_checks.hpp"
 #include "solve_session.hpp"
-#include "solve_state.hpp"
 #include "step_watch.hpp"
 
 #include <chrono>

@@ -1,5 +1,8 @@
-// Opens engines for solves, and decides how steps are made on them.
+// Reading the best point, opening engines, and the decision how steps are made on them.
 #include "solve_session.hpp"
+
+#include <chrono>
+#include <utility>
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
@@ -7,9 +10,6 @@
 #include "../linear/system_search.hpp"
 #include "../plan/report.hpp"
 #include "describe.hpp"
-
-#include <chrono>
-#include <utility>
 
 namespace topograd {
 namespace {
@@ -24,6 +24,39 @@ void refuse_native_moves(const Plan& plan, const Problem& problem, const SolverO
 }
 
 }  // namespace
+
+int BestPoint::fetch(runtime::Engine& engine, const runtime::Model& model, int accepted) noexcept {
+  std::vector<double> best = x;
+  int lost = 0;
+  try {
+    engine.point(best);
+  } catch (...) {
+    best = x;
+    try {
+      runtime::KnownPoint& known = *engine.abilities().known_point;
+      if (!known.last_known_point(best)) return accepted;
+      lost = static_cast<int>(known.steps_after_known_point());
+    } catch (...) {
+      return accepted;
+    }
+  }
+  take(best, model);
+  return lost;
+}
+
+void BestPoint::fetch_elsewhere() noexcept {
+  try {
+    if (elsewhere.read) elsewhere.read();
+  } catch (...) {
+    return;  // x is the best point that is known
+  }
+}
+
+void BestPoint::take(std::span<const double> best, const runtime::Model& model) noexcept {
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    if (model.constant.empty() || !model.constant[k]) x[k] = best[k];
+  }
+}
 
 void SolveSession::close() {
   steps_ = nullptr;

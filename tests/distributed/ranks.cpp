@@ -10,7 +10,7 @@
 // checkpoint=FILE (after each step), resume=FILE, steps=N (at most), fail=... (failure.hpp),
 // restore, restore_fails=... (restore.hpp).
 #include "../../distributed/distributed_problem.hpp"
-#include "../../distributed/partition.hpp"
+#include "../../distributed/local_model.hpp"
 #include "../../distributed/shares.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/model/model.hpp"

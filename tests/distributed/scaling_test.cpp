@@ -1,7 +1,6 @@
 // Sizes of parts against the parts themselves, and the cost model against sums by hand.
 #include "../../distributed/cost_model.hpp"
 #include "../../distributed/local_model.hpp"
-#include "../../distributed/partition.hpp"
 #include "../../solver/model/model.hpp"
 #include "../../tools/problems/arap.hpp"
 #include "../../tools/problems/bundle.hpp"

@@ -1,6 +1,6 @@
 // Features that operations state, against algorithms on counting numbers.
 #include "../../ops/arrays.hpp"
-#include "../../ops/run/scope.hpp"
+#include "../../ops/run/run.hpp"
 #include "../../ops/tensors.hpp"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,6 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../ops/arrays.hpp"
 #include "../../ops/run/run.hpp"
-#include "../../ops/run/scope.hpp"
 #include "../../ops/tensors.hpp"
 #include "../../runtime/hybrid/executor.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "../../ops/arrays.hpp"
 #include "../../ops/run/run.hpp"
-#include "../../ops/run/scope.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "../../ir/error.hpp"
-#include "../../tools/view/film/script.hpp"
+#include "../../tools/view/film/film.hpp"
 #include "../../view/protocol.hpp"
 
 namespace topograd::test {

@@ -2,7 +2,6 @@
 #include "arguments/commands.hpp"
 
 #include "arguments/output.hpp"
-#include "arguments/telemetry.hpp"
 
 #include "../../ir/error.hpp"
 #include "../../runtime/hybrid/routing/options.hpp"

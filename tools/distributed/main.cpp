@@ -1,6 +1,6 @@
 // Entry point of topograd-distributed: the command, with solves on the processes of mpirun.
+#include "../../distributed/communicator.hpp"
 #include "../../distributed/distributed_problem.hpp"
-#include "../../distributed/shared_file.hpp"
 #include "../../ir/error.hpp"
 #include "../command/arguments/commands.hpp"
 #include "../command/solve/distributed.hpp"

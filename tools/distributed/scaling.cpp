@@ -2,7 +2,7 @@
 #include "scaling.hpp"
 
 #include "../../distributed/cost_model.hpp"
-#include "../../distributed/partition.hpp"
+#include "../../distributed/local_model.hpp"
 #include "../../solver/model/model.hpp"
 
 #include <algorithm>

@@ -47,6 +47,7 @@ class GradientProblem {
   std::unique_ptr<Manifold> manifold_;
 };
 
+/// L-BFGS for a GradientProblem, with Ceres' names.
 class GradientProblemSolver {
  public:
   virtual ~GradientProblemSolver();

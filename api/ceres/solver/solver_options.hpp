@@ -12,6 +12,7 @@
 
 namespace ceres::internal {
 
+/// Checks of numeric options, with a message for the first failure.
 class Checks {
  public:
   /// `owner` names the options in messages: "Solver::Options".

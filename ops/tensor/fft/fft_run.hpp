@@ -10,6 +10,7 @@
 
 namespace topograd::ops::detail {
 
+/// Transforms of one row on the CPU, by KissFFT or, with TOPOGRAD_FFTW, by FFTW.
 enum class RowKind : std::uint8_t {
   forward,  ///< `length` complex numbers to as many
   inverse,  ///< the same with the other sign; unscaled

@@ -3,7 +3,7 @@
 
 #include "../../../ir/machine/state_record.hpp"
 #include "../../engine/engine.hpp"
-#include "../../linear/preconditioner.hpp"
+#include "../../linear/choices.hpp"
 #include "../../model/model.hpp"
 #include "../terms/block_layout.hpp"
 #include "../terms/term_costs.hpp"

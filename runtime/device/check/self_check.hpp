@@ -12,11 +12,14 @@
 
 namespace topograd::runtime::vulkan {
 
+/// Runs generated kernels on rows of numbers on a device.
 std::unique_ptr<RowRunner> make_row_runner(LaunchContext context);
 /// Makes a runner. Throws the errors of make_launch_context().
 std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
                                            Precision precision);
 
+/// The result of a few compositions of functions, run once for each device, driver and version of
+/// the generated functions.
 struct SelfCheck {
   std::uint64_t compared = 0;  ///< numbers; 0 if the result was remembered
   std::string problem;         ///< the first wrong number, one line; empty if none

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "../../../ir/hash.hpp"
-#include "choice.hpp"
 #include "decision.hpp"
 #include "first_guess.hpp"
 #include "history.hpp"

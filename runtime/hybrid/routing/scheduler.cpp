@@ -2,7 +2,7 @@
 #include "scheduler.hpp"
 
 #include "../../../ir/machine/formatted.hpp"
-#include "choice.hpp"
+#include "decision.hpp"
 
 #include <algorithm>
 

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "choice.hpp"
 #include "decision.hpp"
 #include "measurements.hpp"
 #include "options.hpp"

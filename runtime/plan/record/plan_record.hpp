@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../../../codegen/accumulation.hpp"
+#include "../../../codegen/kernel.hpp"
 #include "../../../ir/enum_table.hpp"
 #include "../../kernel_figures.hpp"
 

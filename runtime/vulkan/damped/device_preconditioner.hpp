@@ -1,7 +1,7 @@
 // Preconditioners of a device's damped steps beyond the inverses of diagonal blocks.
 #pragma once
 
-#include "../../linear/preconditioner.hpp"
+#include "../../linear/choices.hpp"
 #include "../linear/conjugate_gradients.hpp"
 #include "../linear/normal_products.hpp"
 

@@ -9,7 +9,7 @@
 #include "../../engine/engine.hpp"
 #include "../../factor/level_plan.hpp"
 #include "../../factor/refinement.hpp"
-#include "../../linear/normal_matrix.hpp"
+#include "../../linear/choices.hpp"
 #include "../recording/recorder.hpp"
 #include "../recording/vector_ops.hpp"
 

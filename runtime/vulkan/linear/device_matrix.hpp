@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../linear/block_rows.hpp"
-#include "../../linear/normal_matrix.hpp"
+#include "../../linear/choices.hpp"
 #include "../../linear/normal_plan.hpp"
 #include "../recording/step_vectors.hpp"
 #include "../recording/vector_ops.hpp"

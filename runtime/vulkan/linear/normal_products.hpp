@@ -1,7 +1,7 @@
 // Products with JᵀJ on the device, and what they are made from at each linearisation.
 #pragma once
 
-#include "../../linear/normal_matrix.hpp"
+#include "../../linear/choices.hpp"
 #include "../terms/term_sums.hpp"
 #include "device_matrix.hpp"
 

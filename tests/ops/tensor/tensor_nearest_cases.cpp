@@ -2,7 +2,7 @@
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
-#include "../../../ops/run/scope.hpp"
+#include "../../../ops/run/run.hpp"
 #include "../../../ops/tensor/operations.hpp"
 #include "../../../ops/tensor/search/nearest.hpp"
 

@@ -5,7 +5,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../ops/nn/layers.hpp"
 #include "../../../ops/nn/optimizer.hpp"
-#include "../../../ops/run/scope.hpp"
+#include "../../../ops/run/run.hpp"
 #include "../../../ops/tensor/arrays.hpp"
 #include "../../../ops/tensor/operations.hpp"
 #include "../../../ops/tensor/state.hpp"

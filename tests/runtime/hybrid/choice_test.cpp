@@ -1,7 +1,7 @@
 // The choice between two sides from fictional predictions: one row for each rule and each bound.
 #include <gtest/gtest.h>
 
-#include "../../../runtime/hybrid/routing/choice.hpp"
+#include "../../../runtime/hybrid/routing/decision.hpp"
 
 namespace topograd::test {
 namespace {

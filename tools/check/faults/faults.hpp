@@ -16,6 +16,7 @@
 
 namespace topograd::check {
 
+/// The result of work in a child process in which a call failed.
 struct FaultAnswer {
   bool right = false;
   bool on_cpu = false;          ///< true if the CPU computed the answer

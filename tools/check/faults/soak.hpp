@@ -19,6 +19,7 @@ std::uint64_t driver_bytes();
 /// Releases devices that nobody uses.
 void let_go_of_devices();
 
+/// Repeated solves during which memory and handles must not grow.
 struct SoakOptions {
   std::optional<Backend> backend;  ///< empty: the CPU, and the device if there is one
   std::string device;              ///< index or name; may be empty

@@ -21,7 +21,6 @@
 #include "../../../ops/arrays.hpp"
 #include "../../../ops/backend/device.hpp"
 #include "../../../ops/run/run.hpp"
-#include "../../../ops/run/scope.hpp"
 #include "../../../ops/tensors.hpp"
 #include "../../../runtime/cache/content_hash.hpp"
 #include "../../../runtime/hybrid/executor.hpp"

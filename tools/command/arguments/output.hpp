@@ -1,14 +1,16 @@
-// Output of the command: files, standard output, JSON.
+// Output of the command: files, standard output, JSON, metrics and traces for dashboards.
 #pragma once
-
-#include "../../../ir/error.hpp"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "../../../ir/error.hpp"
+#include "../../../runtime/hybrid/recorder.hpp"
+#include "../../../runtime/hybrid/routing/scheduler.hpp"
+#include "../../../solver/summary.hpp"
 
 namespace topograd::command {
 
@@ -87,5 +89,24 @@ void end_if_interrupted(const std::string& outputs);
 ///   more  writes further outputs
 void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report,
                   const std::function<void(Outputs&)>& more = {});
+
+/// From now on, prints a line to standard error when the CPU takes over from a failed device. Call
+/// it before the first solve.
+void warn_of_fallbacks();
+
+/// The counters of the process's executor for a file of this name: JSON if it ends in .json, else
+/// Prometheus text.
+std::string metrics_text(const std::string& path);
+
+/// The rows to which initial guesses are fitted, for a file of this name: JSON if it ends in .json,
+/// else CSV.
+std::string training_text(const std::string& path, const runtime::hybrid::Knowledge& knowledge);
+/// The same for the executor of this process.
+std::string training_text(const std::string& path);
+
+/// Phases and steps of a solve as a Chrome trace, with one lane per backend.
+///
+///   more  events in other lanes, on a clock that begins with the solve
+std::string trace_text(const Summary& summary, std::vector<runtime::hybrid::TraceEvent> more = {});
 
 }  // namespace topograd::command

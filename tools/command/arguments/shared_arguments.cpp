@@ -11,7 +11,6 @@
 #include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/option_table.hpp"
 #include "output.hpp"
-#include "telemetry.hpp"
 
 namespace topograd::command {
 namespace {

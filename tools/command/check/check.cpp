@@ -1,7 +1,6 @@
 // topograd check: self-tests of ops, random programs and gradients on this machine's devices.
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"
-#include "../arguments/telemetry.hpp"
 #include "../input/named_problem.hpp"
 #include "check_scaling.hpp"
 #include "checks.hpp"

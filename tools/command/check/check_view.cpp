@@ -2,8 +2,8 @@
 #include "checks.hpp"
 
 #include "../../problems/mesh.hpp"
+#include "../../view/film/film.hpp"
 #include "../../view/film/measure.hpp"
-#include "../../view/film/script.hpp"
 #include "../../view/subjects/subjects.hpp"
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../frontend/problem.hpp"
-#include "../../../runtime/hybrid/telemetry/telemetry.hpp"
+#include "../../../runtime/hybrid/recorder.hpp"
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
 

@@ -15,7 +15,6 @@
 #include "../arguments/commands.hpp"
 #include "../arguments/output.hpp"
 #include "../arguments/shared_arguments.hpp"
-#include "../arguments/telemetry.hpp"
 #include "../input/named_problem.hpp"
 #include "../peers/peer_inputs.hpp"
 #include "answer.hpp"

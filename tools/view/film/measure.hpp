@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../view/live/live_solver.hpp"
-#include "script.hpp"
+#include "film.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The decision how products with JᵀJ are made on a device.
-#include "normal_matrix.hpp"
+#include "choices.hpp"
 
 namespace topograd::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // Measurements first, then one run of a side without any, then guesses, then thresholds.
-#include "choice.hpp"
+#include "decision.hpp"
 
 #include <algorithm>
 

@@ -11,6 +11,7 @@ namespace topograd::ir {
 /// Truth value of a literal, if float and double agree on it.
 std::optional<bool> known_truth(const Node& node);
 
+/// Facts about a value for all inputs, in float and in double; a NaN may always occur.
 struct Facts {
   bool boolean = false;            ///< 1 or +0
   bool sign_clear = false;         ///< the sign bit is clear
