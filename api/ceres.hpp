@@ -18,9 +18,7 @@
 #include "ceres/solver/gradient_checker.hpp"
 #include "ceres/solver/gradient_problem.hpp"
 #include "ceres/solver/solver.hpp"
-#include "ceres/types/crs_matrix.hpp"
-#include "ceres/types/iteration_callback.hpp"
-#include "ceres/types/ordered_groups.hpp"
+#include "ceres/types/solver_types.hpp"
 #include "ceres/types/types.hpp"
 
 // Ceres' headers include those of glog, whose macros programs use.

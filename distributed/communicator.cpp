@@ -141,7 +141,8 @@ Session::Session(int* argc, char*** argv, std::span<const std::string> options) 
   if (PetscInitialize(&count, &words, nullptr, nullptr) != 0)
     throw Error(ErrorCode::InvalidArgument, "distributed: PETSc refuses its options");
   PetscPopSignalHandler();
-  PetscPushErrorHandler(PetscReturnErrorHandler, nullptr);  // errors are exceptions (petsc.hpp)
+  PetscPushErrorHandler(PetscReturnErrorHandler,
+                        nullptr);  // errors are exceptions (petsc_krylov.hpp)
 }
 
 Session::~Session() {

@@ -6,7 +6,7 @@
 #include "../ir/error.hpp"
 #include "../ir/text.hpp"
 #include "../runtime/cache/content_hash.hpp"
-#include "../solver/checkpoint/solve_facts.hpp"
+#include "../solver/checkpoint/checkpoints.hpp"
 #include "../solver/model/model.hpp"
 #include "../solver/solve.hpp"
 #include "communicator.hpp"

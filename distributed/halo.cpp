@@ -1,7 +1,7 @@
 // Exchanges by PetscSF and MPI.
 #include "halo.hpp"
 
-#include "petsc.hpp"
+#include "petsc_krylov.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,6 @@
 // Shells around the operators of a step, and KSP on them.
 #include "petsc_krylov.hpp"
 
-#include "petsc.hpp"
-
 #include <algorithm>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include "draw/canvas.hpp"
 #include "draw/scene.hpp"
 #include "problems/developable.hpp"
-#include "problems/edges.hpp"
 #include "problems/mesh.hpp"
 #include "sample.hpp"
 

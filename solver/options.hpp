@@ -73,7 +73,7 @@ inline constexpr EnumRow<DoglegType> kDoglegTypes[] = {
 TG_ENUM_TABLE(DoglegType, kDoglegTypes)
 DoglegType parse_dogleg_type(std::string_view text);
 
-/// Tolerance of linear solves by conjugate gradients (step_control/forcing.hpp).
+/// Tolerance of linear solves by conjugate gradients (step_control/step_rules.hpp).
 enum class ForcingSequence {
 #define TG_FORCING_SEQUENCE(row, ...) row,
 #include "options.def"

@@ -1,12 +1,13 @@
-// Internal: parallel loops over blocks of arrays, combined in a fixed order.
+// Internal: loops over blocks of arrays in a fixed order, and launches that access items by index.
 #pragma once
-
-#include "../../ir/machine/parallel.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "../../ir/machine/parallel.hpp"
+#include "../run/storage.hpp"
 
 namespace topograd::ops {
 
@@ -41,5 +42,17 @@ State reduce_blocks(std::size_t count, State identity, const Body& body, const C
   }
   return states[0];
 }
+
+/// Throws Error{OutOfDeviceMemory} if the device cannot bind the whole slice, because accesses
+/// through indices cannot be divided.
+void check_reached(const char* call, const OpBackend& backend, const Slice& slice);
+
+/// Invocations per workgroup.
+std::uint32_t index_workgroup(const OpBackend& backend);
+
+/// Items per launch, so that bindings begin at whole chunks.
+///
+///   widest  bytes of an item in the widest binding
+std::uint64_t index_chunk(const OpBackend& backend, std::size_t widest);
 
 }  // namespace topograd::ops

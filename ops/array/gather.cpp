@@ -4,7 +4,6 @@
 #include "../../codegen/glsl/text.hpp"
 #include "../backend/kernel_store.hpp"
 #include "blocks.hpp"
-#include "by_index.hpp"
 
 #include <algorithm>
 #include <string>

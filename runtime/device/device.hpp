@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "../../ir/enum_table.hpp"
-#include "../kernel_figures.hpp"
+#include "../kernel_listing.hpp"
 #include "driver/device_info.hpp"
 #include "driver/features.hpp"
 

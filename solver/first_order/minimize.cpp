@@ -8,7 +8,6 @@
 #include "../model/inspect.hpp"
 #include "../model/nonfinite.hpp"
 #include "adam.hpp"
-#include "box.hpp"
 #include "control.hpp"
 #include "descent.hpp"
 #include "lbfgs.hpp"

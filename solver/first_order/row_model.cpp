@@ -2,8 +2,8 @@
 #include "row_model.hpp"
 
 #include "../../runtime/linear/dense.hpp"
-#include "box.hpp"
 #include "control.hpp"
+#include "descent.hpp"
 
 #include <Eigen/QR>
 

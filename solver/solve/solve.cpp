@@ -9,7 +9,6 @@
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
 #include "../components/separate.hpp"
-#include "../constrained/constrained.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/tangent_space.hpp"
 #include "../interrupts.hpp"
@@ -24,7 +23,7 @@
 #include "ahead.hpp"
 #include "describe.hpp"
 #include "levenberg_marquardt.hpp"
-#include "method_checks.hpp"
+#include "methods.hpp"
 #include "solve_session.hpp"
 #include "step_watch.hpp"
 

@@ -1,7 +1,7 @@
 // TAOBRGN on shells around an Evaluator.
 #include "tao.hpp"
 
-#include "../../distributed/petsc.hpp"
+#include "../../distributed/petsc_krylov.hpp"
 #include "../../solver/evaluator.hpp"
 
 #include <petsctao.h>

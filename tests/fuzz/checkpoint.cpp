@@ -4,7 +4,6 @@
 #include "../support/paths.hpp"
 
 #include "../../solver/checkpoint/checkpoints.hpp"
-#include "../../solver/checkpoint/solve_facts.hpp"
 #include "../../solver/solve.hpp"
 
 #include <array>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
-#include "../../view/live/handles.hpp"
+#include "../../view/live/subject.hpp"
 
 namespace topograd::test {
 namespace {

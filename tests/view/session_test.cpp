@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
-#include "../../view/live/handles.hpp"
+#include "../../view/live/subject.hpp"
 #include "../../view/server/server.hpp"
 #include "raw_client.hpp"
 

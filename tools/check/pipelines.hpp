@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../codegen/precision.hpp"
-#include "../../runtime/kernel_figures.hpp"
+#include "../../runtime/kernel_listing.hpp"
 
 #include <cstdint>
 #include <span>

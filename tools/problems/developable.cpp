@@ -1,7 +1,7 @@
 // developable(mesh): energies that are 0 if a triangle mesh can be unrolled.
 #include "developable.hpp"
 
-#include "edges.hpp"
+#include "mesh.hpp"
 
 #include "../../frontend/geometry.hpp"
 #include "../../frontend/mat.hpp"

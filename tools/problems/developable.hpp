@@ -34,7 +34,7 @@ struct Developable {
   Problem problem;
 };
 
-/// The sum of the energies of all vertex stars, and with `edges` also the residuals of edges.hpp.
+/// The sum of the energies of all vertex stars, and with `edges` also the residuals of mesh.hpp.
 ///
 ///   share  of stars and residuals, in this order; the others are left out
 ///

@@ -1,8 +1,5 @@
-// Triangle meshes: spheres, subdivision, edges and stars.
+// Triangle meshes: spheres, subdivision, edges and stars; edge lengths as residuals.
 #include "mesh.hpp"
-
-#include "../../ir/checking/random_program.hpp"
-#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +10,9 @@
 #include <set>
 #include <string>
 
+#include "../../frontend/vec.hpp"
+#include "../../ir/checking/random_program.hpp"
+#include "../../ir/error.hpp"
 #include "shuffle.hpp"
 
 namespace topograd::problems {
@@ -226,6 +226,29 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> directed_edges(const Triang
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   return edges;
+}
+
+std::vector<EdgeLength> edge_lengths(const TriangleMesh& mesh) {
+  std::vector<EdgeLength> out;
+  const double* u = mesh.positions.data();
+  for (const auto& [a, b] : directed_edges(mesh)) {
+    if (a > b) continue;
+    out.push_back({a, b,
+                   std::hypot(u[3 * a] - u[3 * b], u[3 * a + 1] - u[3 * b + 1],
+                              u[3 * a + 2] - u[3 * b + 2])});
+  }
+  return out;
+}
+
+void add_edge_lengths(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
+                      const Uniform* weight, Slice slice) {
+  std::uint64_t number = 0;
+  for (const EdgeLength& e : edge_lengths(mesh)) {
+    if (!slice.has(number++)) continue;
+    const Value stretch = norm(x.vec3(e.a) - x.vec3(e.b)) - e.length;
+    problem.add_residual(weight == nullptr ? stretch : weight->value() * stretch,
+                         {.label = "edge"});
+  }
 }
 
 }  // namespace topograd::problems

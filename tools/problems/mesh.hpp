@@ -1,12 +1,14 @@
-// Triangle meshes of the reference problems.
+// Triangle meshes of the reference problems, and residuals that preserve their edge lengths.
 #pragma once
-
-#include "../../api/formats/mesh/mesh.hpp"
 
 #include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "../../api/formats/mesh/mesh.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../ir/share.hpp"
 
 namespace topograd::problems {
 
@@ -63,5 +65,19 @@ std::vector<VertexStar> vertex_stars(const TriangleMesh& mesh, Stars stars = Sta
 /// Both directions of every edge between two vertices, each once, in ascending order. Throws
 /// Error{InvalidArgument} if a triangle refers to a vertex that does not exist.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> directed_edges(const TriangleMesh& mesh);
+
+struct EdgeLength {
+  std::uint32_t a, b;
+  double length;
+};
+/// Each edge of the mesh once, a < b, in ascending order. Throws what directed_edges() throws.
+std::vector<EdgeLength> edge_lengths(const TriangleMesh& mesh);
+
+/// Adds ‖x_a − x_b‖ − L for each edge of the mesh, where L is its length there, multiplied by
+/// `weight`. Throws what directed_edges() throws.
+///
+///   slice  of the edges, in their order
+void add_edge_lengths(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
+                      const Uniform* weight = nullptr, Slice slice = {0, ~std::uint64_t{0}});
 
 }  // namespace topograd::problems

@@ -2,7 +2,7 @@
 #include "multi.hpp"
 
 #include "developable.hpp"
-#include "edges.hpp"
+#include "mesh.hpp"
 #include "smooth.hpp"
 
 #include "../../frontend/vec.hpp"

@@ -5,7 +5,6 @@
 #include "../../ir/enum_table.hpp"
 #include "../../solver/options.hpp"
 #include "frame.hpp"
-#include "handles.hpp"
 #include "subject.hpp"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "../../../frontend/problem.hpp"
 #include "../../../solver/options.hpp"
-#include "../types/ordered_groups.hpp"
+#include "../types/solver_types.hpp"
 #include "problem_impl.hpp"
 
 #include <cstdint>

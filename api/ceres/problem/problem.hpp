@@ -5,8 +5,7 @@
 #include "../cost/loss_function.hpp"
 #include "../manifold/local_parameterization.hpp"
 #include "../manifold/manifold.hpp"
-#include "../types/crs_matrix.hpp"
-#include "../types/iteration_callback.hpp"
+#include "../types/solver_types.hpp"
 #include "../types/types.hpp"
 
 #include <array>

@@ -9,7 +9,7 @@
 #include "../cost/first_order_function.hpp"
 #include "../manifold/local_parameterization.hpp"
 #include "../manifold/manifold.hpp"
-#include "../types/iteration_callback.hpp"
+#include "../types/solver_types.hpp"
 #include "../types/types.hpp"
 
 namespace ceres {

@@ -7,7 +7,7 @@
 
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
-#include "../types/iteration_callback.hpp"
+#include "../types/solver_types.hpp"
 #include "../types/types.hpp"
 
 namespace ceres::internal {

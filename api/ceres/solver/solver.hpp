@@ -4,9 +4,7 @@
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
 #include "../problem/problem.hpp"
-#include "../types/crs_matrix.hpp"
-#include "../types/iteration_callback.hpp"
-#include "../types/ordered_groups.hpp"
+#include "../types/solver_types.hpp"
 #include "../types/types.hpp"
 
 #include <memory>

@@ -13,7 +13,6 @@
 
 #include "../../../ir/error.hpp"
 #include "../word_reader.hpp"
-#include "binary_numbers.hpp"
 #include "builder.hpp"
 
 namespace topograd {

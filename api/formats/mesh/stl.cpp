@@ -5,7 +5,6 @@
 #include "../../../ir/hash.hpp"
 #include "../packed_text.hpp"
 #include "../word_reader.hpp"
-#include "binary_numbers.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -11,7 +11,6 @@
 #include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
 #include "../blocks.hpp"
-#include "../by_index.hpp"
 #include "reduce_cpu.hpp"
 #include "reduce_device.hpp"
 #include "scan_ahead.hpp"

@@ -8,7 +8,7 @@
 
 #include "../../../codegen/kernel.hpp"
 #include "../../../ir/enum_table.hpp"
-#include "../../kernel_figures.hpp"
+#include "../../kernel_listing.hpp"
 
 namespace topograd::runtime {
 

@@ -1,7 +1,7 @@
 // The forcing sequence against the formulas of Eisenstat and Walker (1996), choice 2.
 #include <gtest/gtest.h>
 
-#include "../../../solver/step_control/forcing.hpp"
+#include "../../../solver/step_control/step_rules.hpp"
 
 namespace topograd {
 namespace {

@@ -1,15 +1,19 @@
 // Internal: what self-tests share: tasks and problems with known answers, a temporary folder.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "../../../frontend/problem.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/platform.hpp"
 #include "../../../runtime/hybrid/executor.hpp"
 #include "../../../solver/solve.hpp"
 
@@ -19,10 +23,21 @@ namespace topograd::check {
 class Folder {
  public:
   /// `check` is part of the folder's name. Throws Error{File}.
-  explicit Folder(const std::string& check);
+  explicit Folder(const std::string& check) {
+    static std::atomic<int> serial{0};
+    std::error_code error;
+    path_ = std::filesystem::temp_directory_path(error) /
+            ("topograd-check-" + std::to_string(platform::process_id()) + "-" +
+             std::to_string(serial++));
+    const std::string problem = error ? error.message() : platform::private_folder(path_);
+    if (!problem.empty()) throw Error(ErrorCode::File, "check " + check + ": " + problem);
+  }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
-  ~Folder();
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
   const std::filesystem::path& path() const { return path_; }
 
  private:

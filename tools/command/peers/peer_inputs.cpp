@@ -9,7 +9,7 @@
 #include "../../problems/arap.hpp"
 #include "../../problems/bundle.hpp"
 #include "../../problems/developable.hpp"
-#include "../../problems/edges.hpp"
+#include "../../problems/mesh.hpp"
 #include "../../problems/smooth.hpp"
 #include "../arguments/shared_arguments.hpp"
 #include "../input/colmap_folder.hpp"

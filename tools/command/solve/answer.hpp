@@ -10,7 +10,6 @@
 
 #include "../../../solver/summary.hpp"
 #include "../input/named_problem.hpp"
-#include "../input/share_group.hpp"
 
 namespace topograd::command {
 

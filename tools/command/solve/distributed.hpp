@@ -6,7 +6,7 @@
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
 
-#include "../input/share_group.hpp"
+#include "../input/named_problem.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -13,7 +13,7 @@
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
 #include "../../problems/arap.hpp"
-#include "../../problems/edges.hpp"
+#include "../../problems/mesh.hpp"
 #include "../../problems/smooth.hpp"
 #include "../../problems/springs.hpp"
 

@@ -1,13 +1,23 @@
-// OrderedGroups: elements in numbered groups.
+// Types of Solver's options and reports: iterations and callbacks, groups of blocks, CRSMatrix.
 #pragma once
-
-#include "../../../ir/error.hpp"
 
 #include <map>
 #include <set>
 #include <vector>
 
+#include "../../../ir/error.hpp"
+#include "types.hpp"
+
 namespace ceres {
+
+/// Row r has entries rows[r] .. rows[r + 1] - 1 of `cols` and `values`, columns ascending.
+struct CRSMatrix {
+  int num_rows = 0;
+  int num_cols = 0;
+  std::vector<int> cols;
+  std::vector<int> rows;  ///< num_rows + 1 positions
+  std::vector<double> values;
+};
 
 /// A partition of elements into groups numbered from 0; gaps are allowed.
 template <typename T>
@@ -81,5 +91,47 @@ class OrderedGroups {
 };
 
 using ParameterBlockOrdering = OrderedGroups<double*>;
+
+/// One trial step. Fields that no algorithm of the library sets keep these defaults.
+struct IterationSummary {
+  int iteration = 0;  ///< 0 for the start
+  bool step_is_valid = false;
+  bool step_is_nonmonotonic = false;
+  bool step_is_successful = false;
+  double cost = 0;         ///< of the current point after the step
+  double cost_change = 0;  ///< decrease from the previous point
+  double gradient_max_norm = 0;
+  double gradient_norm = 0;
+  double step_norm = 0;
+  double relative_decrease = 0;
+  double trust_region_radius = 0;
+  double eta = 0;
+  double step_size = 0;
+  int line_search_function_evaluations = 0;
+  int line_search_gradient_evaluations = 0;
+  int line_search_iterations = 0;
+  int linear_solver_iterations = 0;
+  double iteration_time_in_seconds = 0;
+  double step_solver_time_in_seconds = 0;
+  double cumulative_time_in_seconds = 0;
+};
+
+/// Called after every iteration, in the order of Solver::Options::callbacks; the result can end the
+/// solve.
+class IterationCallback {
+ public:
+  virtual ~IterationCallback();
+  virtual CallbackReturnType operator()(const IterationSummary& summary) = 0;
+};
+
+/// Called before cost functions are evaluated at a point, with the point in the user's memory.
+///
+/// A problem with such a callback runs all cost functions on the CPU, because they may read data
+/// that the callback prepares.
+class EvaluationCallback {
+ public:
+  virtual ~EvaluationCallback();
+  virtual void PrepareForEvaluation(bool evaluate_jacobians, bool new_evaluation_point) = 0;
+};
 
 }  // namespace ceres

@@ -1,5 +1,5 @@
 // The buffer protocol, and the two functions of NumPy's that are called by their names.
-#include "arrays.hpp"
+#include "bindings.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,13 @@
-// Which method a problem gets, and which it cannot have.
+// Which method a problem gets and which it cannot have, and the loops of those for constraints.
 #pragma once
 
-#include "../../frontend/problem.hpp"
-#include "../options.hpp"
-
 #include <span>
+
+#include "../../frontend/problem.hpp"
+#include "../constrained/constrained_run.hpp"
+#include "../model/model.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
 
 namespace topograd {
 
@@ -23,5 +26,17 @@ void check_method(const Problem& problem, Method method, bool constrained);
 ///
 ///   x  (scalars) the start
 void check_bounds_and_manifolds(const Problem& problem, Method method, std::span<const double> x);
+
+/// Options of the minimisations that a method for constraints makes: their method, and tolerances
+/// that leave the end to the gradient. Throws Error{Unsupported} for what the method does not know,
+/// such as checkpoints.
+SolverOptions inner_options(SolverOptions options, const Problem& problem);
+
+/// Runs the outer loop of a method for constraints; fills in costs, termination, message and
+/// Summary::constrained.
+///
+///   model  has constraint_terms(method)
+void run_constrained(Method method, Problem& problem, const ProblemModel& model,
+                     const SolverOptions& options, Summary& summary, InnerSolves& inner);
 
 }  // namespace topograd
