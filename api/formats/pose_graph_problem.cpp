@@ -189,7 +189,6 @@ Squares prior_squares(const PoseGraph& graph, const PoseGraph::Prior& prior,
 
 /// Moves an angle into [−π, π).
 Value wrapped(const Value& angle) {
-  constexpr double kTurn = 2 * std::numbers::pi;
   return angle - kTurn * floor((angle + std::numbers::pi) / kTurn);
 }
 
