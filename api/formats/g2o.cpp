@@ -358,7 +358,7 @@ class G2oReader {
 
   bool line_goes_on() const {
     const std::string_view rest = reader_.rest_of_line();
-    const std::size_t first = rest.find_first_not_of(" \t\r");
+    const std::size_t first = rest.find_first_not_of(WordReader::kBlanks);
     return first != std::string_view::npos && rest[first] != '#';
   }
 
@@ -474,7 +474,7 @@ class G2oReader {
   static bool is_without_sensor(std::string_view rest) {
     rest = rest.substr(0, rest.find('#'));
     std::size_t words = 0;
-    constexpr std::string_view kBlanks = " \t\r";
+    constexpr std::string_view kBlanks = WordReader::kBlanks;
     for (std::size_t at = rest.find_first_not_of(kBlanks); at != std::string_view::npos; ++words) {
       at = rest.find_first_of(kBlanks, at);
       if (at != std::string_view::npos) at = rest.find_first_not_of(kBlanks, at);

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::size_t kLongestQuote = 40;
 
-bool is_blank(char c) { return WordReader::kBlanks.find(c) != std::string_view::npos; }
-
 template <class T>
 bool reads_as(std::string_view word, T& value) {
   if (word.starts_with('+')) word.remove_prefix(1);

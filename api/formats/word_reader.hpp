@@ -17,6 +17,11 @@ class WordReader {
  public:
   /// Separate the words of a line.
   static constexpr std::string_view kBlanks = " \t\r\v\f";
+  static constexpr bool is_blank(char c) {
+    for (const char blank : kBlanks)
+      if (c == blank) return true;
+    return false;
+  }
 
   /// Other things that count as white space.
   struct Syntax {

@@ -278,7 +278,8 @@ TEST(G2o, TakesZeroAndSemidefiniteInformation) {
 TEST(G2o, FixesSeveralPosesInALine) {
   const std::string edges = "EDGE_SE2 4 6 1 0 0 1 0 0 1 0 1\nEDGE_SE2 6 8 1 0 0 1 0 0 1 0 1\n";
   const std::string vertices = "VERTEX_SE2 4 0 0 0\nVERTEX_SE2 6 1 0 0\nVERTEX_SE2 8 2 0 0\n";
-  for (const char* fix : {"FIX 4 8\n", "FIX 4\nFIX 8 # the last\n", "FIX  8\t4 \r\n"}) {
+  for (const char* fix :
+       {"FIX 4 8\n", "FIX 4\nFIX 8 # the last\n", "FIX  8\t4 \r\n", "FIX\v4\f8 \v\f\n"}) {
     const PoseGraph graph = parse_g2o(vertices + fix + edges, "f.g2o");
     EXPECT_EQ(graph.fixed, (std::vector<bool>{true, false, true})) << fix;
   }
