@@ -1,4 +1,4 @@
-// Camera models of COLMAP.
+// Camera models of COLMAP and OpenMVG.
 #include "camera_model.hpp"
 
 #include "../../ir/error.hpp"
@@ -32,6 +32,9 @@ constexpr std::array<Row, kCountOf<CameraModel>> kRows = {{
     {{1, 0}, "f cx cy"},
     {{2, 0}, "fx fy cx cy"},
     {{2, 2}, "fx fy cx cy alpha beta"},
+    {{1, 3}, "f cx cy k1 k2 k3"},
+    {{1, 5}, "f cx cy k1 k2 k3 t1 t2"},
+    {{1, 4}, "f cx cy k1 k2 k3 k4"},
 }};
 
 const Row& row(CameraModel model) { return kRows[static_cast<std::size_t>(model)]; }
@@ -218,9 +221,14 @@ Point2<T> distorted(CameraModel model, const T* k, const T* p) {
     case CameraModel::SIMPLE_PINHOLE:
     case CameraModel::PINHOLE: return flat(p);
     case CameraModel::SIMPLE_RADIAL:
-    case CameraModel::RADIAL: {
+    case CameraModel::RADIAL:
+    case CameraModel::PINHOLE_RADIAL_K3: {
       const Point2<T> at = flat(p);
       return scaled(radial(square_of(at), k, sizes(model).distortion), at);
+    }
+    case CameraModel::PINHOLE_BROWN_T2: {
+      const Point2<T> at = flat(p);
+      return sum(scaled(radial(square_of(at), k, 3), at), tangential(at, k[4], k[3]));
     }
     case CameraModel::OPENCV: return open_cv(flat(p), k, false);
     case CameraModel::FULL_OPENCV: return open_cv(flat(p), k, true);
@@ -230,7 +238,8 @@ Point2<T> distorted(CameraModel model, const T* k, const T* p) {
     }
     case CameraModel::OPENCV_FISHEYE:
     case CameraModel::SIMPLE_RADIAL_FISHEYE:
-    case CameraModel::RADIAL_FISHEYE: {
+    case CameraModel::RADIAL_FISHEYE:
+    case CameraModel::PINHOLE_FISHEYE: {
       const Point2<T> at = round(p);
       return scaled(radial(square_of(at), k, sizes(model).distortion), at);
     }
@@ -260,6 +269,32 @@ Point2<T> image_of(CameraModel model, std::span<const T> c, const T* p) {
 
 CameraModelSizes sizes(CameraModel model) { return row(model).sizes; }
 std::string_view parameter_names(CameraModel model) { return row(model).parameters; }
+
+bool maps_angles(CameraModel model) {
+  switch (model) {
+    case CameraModel::OPENCV_FISHEYE:
+    case CameraModel::FOV:
+    case CameraModel::SIMPLE_RADIAL_FISHEYE:
+    case CameraModel::RADIAL_FISHEYE:
+    case CameraModel::THIN_PRISM_FISHEYE:
+    case CameraModel::RAD_TAN_THIN_PRISM_FISHEYE:
+    case CameraModel::SIMPLE_FISHEYE:
+    case CameraModel::FISHEYE:
+    case CameraModel::PINHOLE_FISHEYE: return true;
+    case CameraModel::SIMPLE_PINHOLE:
+    case CameraModel::PINHOLE:
+    case CameraModel::SIMPLE_RADIAL:
+    case CameraModel::RADIAL:
+    case CameraModel::OPENCV:
+    case CameraModel::FULL_OPENCV:
+    case CameraModel::SIMPLE_DIVISION:
+    case CameraModel::DIVISION:
+    case CameraModel::EUCM:
+    case CameraModel::PINHOLE_RADIAL_K3:
+    case CameraModel::PINHOLE_BROWN_T2: break;
+  }
+  return false;
+}
 
 Vec2 project(CameraModel model, std::span<const Value> parameters, const Vec3& point) {
   const std::array<Value, 3> p = {point.x, point.y, point.z};

@@ -1,4 +1,4 @@
-// Camera models of COLMAP, as functions of numbers and of Values.
+// Camera models of COLMAP and OpenMVG, as functions of numbers and of Values.
 #pragma once
 
 #include "../../frontend/value/math.hpp"
@@ -13,13 +13,14 @@
 
 namespace topograd {
 
-/// Camera models with COLMAP's names and numbers. A camera looks along its positive z axis, x
-/// points to the right and y down; the centre of the upper left pixel is (0.5, 0.5).
+/// Camera models with COLMAP's names and numbers, and behind them those of OpenMVG that are none of
+/// COLMAP's, because they have one focal length. A camera looks along its positive z axis, x points
+/// to the right and y down; the centre of the upper left pixel is (0.5, 0.5).
 ///
 /// The parameters are one or two focal lengths (pixels), the principal point (pixels) and the
 /// numbers of the distortion, as parameter_names() lists them. A perspective model distorts
 /// (x, y) / z. A fisheye model distorts the vector of that direction whose length is the angle to
-/// the axis, also beyond 90°. Source: COLMAP 3.12 to 4.0, sensor models.
+/// the axis, also beyond 90°. Sources: COLMAP 3.12 to 4.0, sensor models; OpenMVG 2.0, cameras.
 enum class CameraModel : std::uint8_t {
   SIMPLE_PINHOLE,
   PINHOLE,
@@ -37,9 +38,14 @@ enum class CameraModel : std::uint8_t {
   DIVISION,
   SIMPLE_FISHEYE,
   FISHEYE,
-  EUCM
+  EUCM,
+  PINHOLE_RADIAL_K3,
+  PINHOLE_BROWN_T2,
+  PINHOLE_FISHEYE
 };
 TG_ENUM_NAMES(CameraModel)
+/// Number of the models that COLMAP has.
+inline constexpr std::size_t kColmapModels = static_cast<std::size_t>(CameraModel::EUCM) + 1;
 /// Most parameters of a model.
 inline constexpr std::size_t kMostCameraParameters = 16;
 
@@ -52,6 +58,8 @@ struct CameraModelSizes {
   std::size_t all() const { return focal + 2 + distortion; }
 };
 CameraModelSizes sizes(CameraModel model);
+/// True for models that map the angle to the axis: fisheye models and FOV.
+bool maps_angles(CameraModel model);
 /// "f cx cy k1 k2".
 std::string_view parameter_names(CameraModel model);
 

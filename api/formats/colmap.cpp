@@ -27,7 +27,7 @@ constexpr std::uint64_t kNoPoint = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kLongestQuote = 40;
 constexpr std::size_t kPoseNumbers = 7;
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
+constexpr auto is_blank = &WordReader::is_blank;
 
 std::string counted(std::uint64_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
@@ -132,7 +132,7 @@ class TextFields final : public Fields {
   CameraModel camera_model() override {
     const std::string_view text = word();
     std::string names;
-    for (const auto& row : rows_of(CameraModel{})) {
+    for (const auto& row : std::span(rows_of(CameraModel{})).first(kColmapModels)) {
       if (row.name == text) return row.value;
       names += (names.empty() ? "" : ", ") + std::string(row.name);
     }
@@ -240,9 +240,9 @@ class BinaryFields final : public Fields {
   }
   CameraModel camera_model() override {
     const auto number = static_cast<std::int32_t>(take("the number of a camera model", 4));
-    if (number < 0 || static_cast<std::size_t>(number) >= kCountOf<CameraModel>)
-      fail("expected the number of a camera model in 0 .. " +
-           std::to_string(kCountOf<CameraModel> - 1) + ", got " + std::to_string(number));
+    if (number < 0 || static_cast<std::size_t>(number) >= kColmapModels)
+      fail("expected the number of a camera model in 0 .. " + std::to_string(kColmapModels - 1) +
+           ", got " + std::to_string(number));
     return static_cast<CameraModel>(number);
   }
   bool is_camera() override { return take("the type of a sensor", 4) == 0; }
@@ -747,17 +747,26 @@ std::array<double, 2> ColmapModel::project(const Observation& observation) const
       moved(pose(observation.image), &points[3 * std::size_t{observation.point}]));
 }
 
-std::vector<double> ColmapModel::distances() const {
+std::vector<std::array<double, 2>> ColmapModel::errors() const {
   std::vector<Pose> poses;
   poses.reserve(images.size());
   for (std::size_t k = 0; k < images.size(); ++k) poses.push_back(pose(k));
-  std::vector<double> out;
+  std::vector<std::array<double, 2>> out;
   out.reserve(observations.size());
   for (const Observation& o : observations) {
     const Camera& camera = cameras[images[o.image].camera];
     const std::array<double, 2> at = topograd::project(
         camera.model, camera.parameters, moved(poses[o.image], &points[3 * std::size_t{o.point}]));
-    const double distance = std::hypot(at[0] - o.seen[0], at[1] - o.seen[1]);
+    out.push_back({at[0] - o.seen[0], at[1] - o.seen[1]});
+  }
+  return out;
+}
+
+std::vector<double> ColmapModel::distances() const {
+  std::vector<double> out;
+  out.reserve(observations.size());
+  for (const auto& [x, y] : errors()) {
+    const double distance = std::hypot(x, y);
     out.push_back(std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance);
   }
   return out;

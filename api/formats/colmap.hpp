@@ -77,6 +77,9 @@ struct ColmapModel {
   std::array<double, 3> center(std::size_t image) const;
   /// The image of a point, in pixels; not finite for a point that has none.
   std::array<double, 2> project(const Observation& observation) const;
+  /// The image of each observation's point minus where it was seen, in pixels; not finite for a
+  /// point that has none.
+  std::vector<std::array<double, 2>> errors() const;
   /// The distance of each observation from the image of its point, in pixels; infinite for a point
   /// that has none.
   std::vector<double> distances() const;

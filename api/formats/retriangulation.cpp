@@ -43,29 +43,6 @@ Eigen::Vector2d image(CameraModel model, std::span<const double> parameters,
   return {at[0], at[1]};
 }
 
-bool maps_angles(CameraModel model) {
-  switch (model) {
-    case CameraModel::OPENCV_FISHEYE:
-    case CameraModel::FOV:
-    case CameraModel::SIMPLE_RADIAL_FISHEYE:
-    case CameraModel::RADIAL_FISHEYE:
-    case CameraModel::THIN_PRISM_FISHEYE:
-    case CameraModel::RAD_TAN_THIN_PRISM_FISHEYE:
-    case CameraModel::SIMPLE_FISHEYE:
-    case CameraModel::FISHEYE: return true;
-    case CameraModel::SIMPLE_PINHOLE:
-    case CameraModel::PINHOLE:
-    case CameraModel::SIMPLE_RADIAL:
-    case CameraModel::RADIAL:
-    case CameraModel::OPENCV:
-    case CameraModel::FULL_OPENCV:
-    case CameraModel::SIMPLE_DIVISION:
-    case CameraModel::DIVISION:
-    case CameraModel::EUCM: break;
-  }
-  return false;
-}
-
 /// The direction without distortion.
 Eigen::Vector3d plain_direction(CameraModel model, std::span<const double> c,
                                 const std::array<double, 2>& seen) {

@@ -68,7 +68,8 @@ const Row kRows[] = {
      "springs\n"},
     {"misspelt problem", nullptr, "solve sprigns",
      "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
-     "colmap, pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; did you mean "
+     "colmap, openmvg, pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; did "
+     "you mean "
      "\"springs\"?\n"},
     {"misspelt option", nullptr, "solve springs --bakcend cpu",
      "topograd: topograd solve: expected an option of `topograd solve --help`, got \"--bakcend\"; "
@@ -90,7 +91,7 @@ const Row kRows[] = {
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
      "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
-     "colmap, pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
+     "colmap, openmvg, pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
     {"no data", nullptr, "solve nist", "topograd: nist: expected --data FOLDER\n"},
     {"no sets", nullptr, "solve nist --data MESH",
      "topograd: MESH: expected a file or a folder with files *.dat\n"},
@@ -133,7 +134,7 @@ const Row kRows[] = {
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",
      "topograd: mgh --count: --peer ceres expects arap, bal, bundle, colmap, developable, "
-     "mgh, multi, nist, pose-graph, smooth or springs\n"},
+     "mgh, multi, nist, openmvg, pose-graph, smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh, a scene or a pose graph\n"},
     {"no vertices", "f 1 2 3\n", "solve arap --mesh MESH",

@@ -6,6 +6,7 @@
 #include "arguments/shared_arguments.hpp"
 #include "dump_operations.hpp"
 #include "input/named_problem.hpp"
+#include "input/photo_model.hpp"
 
 #include "../../ir/error.hpp"
 #include "../../ops/backend/device.hpp"
@@ -112,7 +113,7 @@ void run(const WarmUpArguments& arguments) {
     const std::string& name = names[k];
     ProblemArguments one = arguments.problem;
     one.name = name;
-    if ((name == "bal" || name == "colmap" || name == "pose-graph") && k + 1 < names.size())
+    if ((name == "bal" || is_photo_model(name) || name == "pose-graph") && k + 1 < names.size())
       one.file = names[++k];
     const std::unique_ptr<NamedProblem> named = make_problem(one);
     const WarmUp made = warm_up(named->problem(), options_of(arguments.solver, *named));
@@ -134,8 +135,8 @@ void add_warm_up(Command app) {
       "warm-up", "Compiles what solves of problems will need, so that they find it on disk");
   add_problem_options(command, arguments->problem, {.required = false, .takes_file = false});
   command.option("more", &arguments->more,
-                 "further problems, by the same options; bal, colmap and pose-graph are followed "
-                 "by their file");
+                 "further problems, by the same options; bal, colmap, openmvg and pose-graph are "
+                 "followed by their file");
   command.option("--operation", &arguments->operation,
                  "kernels of arrays and tensors, too: of one operation (bench ops names them), or "
                  "all; then no problem is needed");

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Images and derivatives of COLMAP's camera models with 50 digits: writes camera_models.txt.
+"""Images and derivatives of COLMAP's and OpenMVG's camera models with 50 digits: writes camera_models.txt.
 
 A line has the name of a model, its parameters and a point, the image, and the derivatives of both of its coordinates by all
-of these numbers, each rounded to the nearest double. The models are those of COLMAP's documentation, and the derivatives are
+of these numbers, each rounded to the nearest double. The models are those of the documentation of both, and the derivatives are
 those of steps of 1e-40 i in arithmetic of 110 digits. Needs mpmath.
 """
 import math
@@ -15,7 +15,8 @@ mp.dps = 110
 MODELS = {"SIMPLE_PINHOLE": (1, 0), "PINHOLE": (2, 0), "SIMPLE_RADIAL": (1, 1), "RADIAL": (1, 2), "OPENCV": (2, 4),
           "OPENCV_FISHEYE": (2, 4), "FULL_OPENCV": (2, 8), "FOV": (2, 1), "SIMPLE_RADIAL_FISHEYE": (1, 1),
           "RADIAL_FISHEYE": (1, 2), "THIN_PRISM_FISHEYE": (2, 8), "RAD_TAN_THIN_PRISM_FISHEYE": (2, 12),
-          "SIMPLE_DIVISION": (1, 1), "DIVISION": (2, 1), "SIMPLE_FISHEYE": (1, 0), "FISHEYE": (2, 0), "EUCM": (2, 2)}
+          "SIMPLE_DIVISION": (1, 1), "DIVISION": (2, 1), "SIMPLE_FISHEYE": (1, 0), "FISHEYE": (2, 0), "EUCM": (2, 2),
+          "PINHOLE_RADIAL_K3": (1, 3), "PINHOLE_BROWN_T2": (1, 5), "PINHOLE_FISHEYE": (1, 4)}
 # Far from the axis and near it, on both sides of where series end, and behind the plane of a fisheye camera.
 POINTS = [(0.3, -0.2, 1.1), (3.1, -2.2, 1.7), (1e-12, -2e-12, 2.0), (0.08, 0.0589, 1.0), (0.09, 0.05, 1.0)]
 BEHIND = [(-1.4, 0.9, -0.8)]
@@ -36,8 +37,11 @@ def distorted(model, k, x, y, z):
     s = u * u + v * v
     if model in ("SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_FISHEYE", "FISHEYE"):
         return u, v
-    if model in ("SIMPLE_RADIAL", "RADIAL", "OPENCV_FISHEYE", "SIMPLE_RADIAL_FISHEYE", "RADIAL_FISHEYE"):
+    if model in ("SIMPLE_RADIAL", "RADIAL", "OPENCV_FISHEYE", "SIMPLE_RADIAL_FISHEYE", "RADIAL_FISHEYE",
+                 "PINHOLE_RADIAL_K3", "PINHOLE_FISHEYE"):
         return lens(u, v, k)
+    if model == "PINHOLE_BROWN_T2":
+        return lens(u, v, k[:3], k[3], k[4])
     if model == "OPENCV":
         return lens(u, v, k[:2], k[2], k[3])
     if model == "FULL_OPENCV":

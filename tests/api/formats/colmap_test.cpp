@@ -70,6 +70,9 @@ Pair distorted(CameraModel model, const Complex* k, const Pair& flat, const Comp
       const Complex factor = std::atan(two * r * std::tan(k[0] / two)) / (r * k[0]);
       return {flat[0] * factor, flat[1] * factor};
     }
+    case CameraModel::PINHOLE_RADIAL_K3: return lens(flat, {k[0], k[1], k[2]});
+    case CameraModel::PINHOLE_BROWN_T2: return lens(flat, {k[0], k[1], k[2]}, k[3], k[4]);
+    case CameraModel::PINHOLE_FISHEYE: return lens(round, {k[0], k[1], k[2], k[3]});
     case CameraModel::SIMPLE_RADIAL_FISHEYE: return lens(round, {k[0]});
     case CameraModel::RADIAL_FISHEYE: return lens(round, {k[0], k[1]});
     case CameraModel::THIN_PRISM_FISHEYE: {
@@ -367,6 +370,8 @@ TEST(Colmap, RefusesTextThatIsWrong) {
   const Bad rows[] = {
       {change(kCameras, "SIMPLE_RADIAL", "SIMPLE_RADIALS"),
        "sparse/cameras.txt:2: expected a camera model, one of SIMPLE_PINHOLE, PINHOLE"},
+      // A model of OpenMVG.
+      {change(kCameras, "SIMPLE_RADIAL", "PINHOLE_FISHEYE"), "FISHEYE, EUCM, got \"PINHOLE_FI"},
       {change(kCameras, " +0.01", ""), "a parameter of SIMPLE_RADIAL, which has f cx cy k, as a"},
       {change(kCameras, " +0.01", " 0 1"),
        "cameras.txt:2: expected the end of the line, got \"1\""},
@@ -408,6 +413,8 @@ TEST(Colmap, RefusesBinaryThatIsWrong) {
   const Bad rows[] = {
       {[](ColmapFiles& files) { files.cameras.text[12] = 99; },
        "sparse/cameras.bin: byte 16: expected the number of a camera model in 0 .. 16, got 99"},
+      {[](ColmapFiles& files) { files.cameras.text[12] = 17; },
+       "expected the number of a camera model in 0 .. 16, got 17"},
       {[](ColmapFiles& files) { files.cameras.text[0] = 2; },
        "cameras.bin: byte 8: expected at most 1 records, for which the file has room"},
       {[](ColmapFiles& files) { files.cameras.text += "x"; },
@@ -612,7 +619,8 @@ TEST(ColmapProblem, ShortensFirstStepsOfFisheyeCamerasThatAreFarFromWhatTheySaw)
     for (ColmapModel::Camera& camera : model.cameras) {
       camera.model = row.model;
       camera.parameters.assign(sizes(row.model).all(), 0.01);
-      for (std::size_t k = 0; k < sizes(row.model).focal; ++k) camera.parameters[k] = 500;
+      for (std::size_t k = 0; k < sizes(row.model).focal; ++k)
+        camera.parameters[k] = 500;
     }
     for (ColmapModel::Observation& o : model.observations) {
       o.seen = model.project(o);

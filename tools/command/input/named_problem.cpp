@@ -12,8 +12,8 @@
 #include "../../problems/springs.hpp"
 #include "../arguments/output.hpp"
 #include "../arguments/shared_arguments.hpp"
-#include "colmap_folder.hpp"
 #include "mesh_problem.hpp"
+#include "photo_model.hpp"
 #include "pose_graph_file.hpp"
 #include "shown_scene.hpp"
 
@@ -299,9 +299,9 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
 }
 
 const std::vector<std::string>& problem_names() {
-  static const std::vector<std::string> kNames = {"arap",       "smooth", "developable", "multi",
-                                                  "springs",    "bundle", "bal",         "colmap",
-                                                  "pose-graph", "nist",   "mgh"};
+  static const std::vector<std::string> kNames = {"arap",    "smooth",     "developable", "multi",
+                                                  "springs", "bundle",     "bal",         "colmap",
+                                                  "openmvg", "pose-graph", "nist",        "mgh"};
   return kNames;
 }
 
@@ -329,7 +329,7 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   if (scope.takes_file) {
     app.option("file", &arguments.file,
                "the problem's file, plain or packed by gzip or bzip2, or its folder")
-        .only_with({"bal", "colmap", "pose-graph"});
+        .only_with({"bal", "colmap", "openmvg", "pose-graph"});
   }
   app.group("The problem");
   app.option("--mesh", &arguments.mesh, "mesh file: .obj, .off, .ply or .stl, plain or packed")
@@ -373,27 +373,28 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
       .delimiter(',')
       .only_with({"bal"});
   app.option("--loss", &arguments.loss, "robust loss of an observation or edge, such as huber:1")
-      .only_with({"bal", "colmap", "pose-graph"});
+      .only_with({"bal", "colmap", "openmvg", "pose-graph"});
+  const std::vector<std::string> models = {"colmap", "openmvg"};
   arguments.refine = default_refine();
   app.option("--refine", &arguments.refine,
              "what is refined: focal, principal, distortion, poses, rigs or points")
       .delimiter(',')
       .shown_default("focal,distortion,poses,rigs,points")
-      .only_with({"colmap"});
+      .only_with(models);
   app.option("--retriangulate", &arguments.retriangulate,
              "where points go that have a lower minimum of their own at the end of a solve, which "
              "then goes on")
       .choices(names_of<Retriangulation>())
-      .only_with({"colmap"});
+      .only_with(models);
   app.option("--gauge", &arguments.gauge, "what fixes the coordinates of the model")
       .choices(names_of<ColmapGauge>())
-      .only_with({"colmap"});
+      .only_with(models);
   app.option("--priors", &arguments.priors,
              "file of measured positions, with the line \"IMAGE x y z\" for each, and standard "
              "deviations or a covariance behind it")
-      .only_with({"colmap"});
+      .only_with(models);
   app.option("--prior-loss", &arguments.prior_loss, "robust loss of a prior, such as huber:1")
-      .only_with({"colmap"});
+      .only_with(models);
   app.flag("--normalize", arguments.normalize,
            "solve with the points moved around 0 and scaled; the answer is scaled back")
       .only_with({"bal"});
@@ -465,7 +466,7 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");
     return timed([&] { return std::make_unique<BalProblem>(arguments); });
   }
-  if (arguments.name == "colmap") return timed([&] { return make_colmap(arguments); });
+  if (is_photo_model(arguments.name)) return timed([&] { return make_photo_model(arguments); });
   if (arguments.name == "pose-graph") return timed([&] { return make_pose_graph(arguments); });
   if (arguments.name == "mgh" && arguments.count) {
     const std::string name = only("mgh", large_mgh_rows(arguments));

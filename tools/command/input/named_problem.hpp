@@ -57,14 +57,14 @@ struct ProblemArguments {
   problems::BundleOptions bundle;          ///< without `noise`
   std::optional<double> noise;             ///< bundle, smooth
   std::string handles;                     ///< arap: a file of targets
-  std::string file;                        ///< bal, pose-graph: the file; colmap: the folder
-  std::vector<std::string> fixed;          ///< bal: names of BundleAdjustmentOptions::fixed
-  std::string loss;                        ///< bal, colmap, pose-graph: "huber:1"
-  std::vector<std::string> refine;         ///< colmap: ColmapOptions::refine
-  std::string gauge = "automatic";         ///< colmap
-  std::string priors, prior_loss;          ///< colmap: a file of positions, "huber:1"
-  std::string retriangulate = "front";     ///< colmap
-  bool normalize = false;                  ///< bal
+  std::string file;                     ///< bal, openmvg, pose-graph: the file; colmap: the folder
+  std::vector<std::string> fixed;       ///< bal: names of BundleAdjustmentOptions::fixed
+  std::string loss;                     ///< bal, colmap, openmvg, pose-graph: "huber:1"
+  std::vector<std::string> refine;      ///< colmap, openmvg: ColmapOptions::refine
+  std::string gauge = "automatic";      ///< colmap, openmvg
+  std::string priors, prior_loss;       ///< the same: a file of positions, "huber:1"
+  std::string retriangulate = "front";  ///< the same
+  bool normalize = false;               ///< bal
   std::string objective = "chordal", start = "chordal";  ///< pose-graph
   bool gnc = false, skip_unknown = false;                ///< pose-graph
   bool strict = false;                                   ///< pose-graph, and those on meshes

@@ -12,8 +12,8 @@
 #include "../../problems/mesh.hpp"
 #include "../../problems/smooth.hpp"
 #include "../arguments/shared_arguments.hpp"
-#include "../input/colmap_folder.hpp"
 #include "../input/mesh_problem.hpp"
+#include "../input/photo_model.hpp"
 #include "../input/pose_graph_file.hpp"
 
 #include <Eigen/Cholesky>
@@ -205,8 +205,8 @@ void append_priors(const ColmapProblem& colmap, const ColmapModel& model, std::u
 std::optional<PeerInput> colmap_input(const ProblemArguments& arguments) {
   constexpr CameraModel kLast = CameraModel::THIN_PRISM_FISHEYE;
   using Kind = PeerTerm::Kind;
-  ColmapModel read = read_colmap_model(arguments);
-  const ColmapOptions options = colmap_options(arguments, read);
+  ColmapModel read = read_photo_model(arguments);
+  const ColmapOptions options = photo_model_options(arguments, read);
   const ColmapProblem colmap(std::move(read), options);
   const ColmapModel model = colmap.model();
   const Problem& problem = colmap.problem();
@@ -273,7 +273,7 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
     return developable_input(read_problem_mesh(arguments).mesh, arguments);
   if (arguments.name == "bundle") return scene_input(*problems::bundle(bundle_options(arguments)));
   if (arguments.name == "bal") return with_loss(bal_input(arguments), arguments.loss);
-  if (arguments.name == "colmap") return colmap_input(arguments);
+  if (is_photo_model(arguments.name)) return colmap_input(arguments);
   if (arguments.name == "pose-graph") {
     std::optional<PeerInput> input =
         graph_input(pose_graph_at_start(arguments), parse_pose_objective(arguments.objective));

@@ -1,6 +1,7 @@
 // Runs other solvers on the problems of `topograd solve`.
 #include "solve_peers.hpp"
 
+#include "../input/photo_model.hpp"
 #include "../peers/peer_inputs.hpp"
 #include "html_report.hpp"
 #include "solve_sets.hpp"
@@ -42,7 +43,8 @@ PeerSolve solve_of(const SolverOptions& options, PeerSolve::Linear linear) {
 bool by_functions(const std::string& name) { return name == "developable" || name == "multi"; }
 
 bool is_known(const ProblemArguments& problem) {
-  for (const char* name : {"arap", "bal", "bundle", "colmap", "pose-graph", "smooth", "springs"})
+  for (const char* name :
+       {"arap", "bal", "bundle", "colmap", "openmvg", "pose-graph", "smooth", "springs"})
     if (problem.name == name) return true;
   return by_functions(problem.name) || (is_set(problem.name) && !problem.count);
 }
@@ -73,7 +75,7 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
       throw Error(ErrorCode::InvalidArgument,
                   problem.name + (problem.count ? " --count" : "") +
                       ": --peer ceres expects arap, bal, bundle, colmap, "
-                      "developable, mgh, multi, nist, pose-graph, smooth or springs");
+                      "developable, mgh, multi, nist, openmvg, pose-graph, smooth or springs");
     if (open_ceres() == nullptr)
       throw Error(ErrorCode::Unsupported,
                   "--peer ceres: this program was built where there was no Ceres");
@@ -98,14 +100,14 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
       throw Error(ErrorCode::Unsupported,
                   problem.name +
                       ": --peer ceres takes no graphs with landmarks or priors, and no models of "
-                      "COLMAP with a camera model newer than THIN_PRISM_FISHEYE");
+                      "photographs with a camera model that is newer than THIN_PRISM_FISHEYE");
     input = *std::move(written);
   }
   input.threads = peer_threads(arguments);
   input.minimize = true;
   input.solve =
       solve_of(options, linear_of(arguments, problem.name == "bundle" || problem.name == "bal" ||
-                                                     problem.name == "colmap"
+                                                     is_photo_model(problem.name)
                                                  ? PeerSolve::Linear::schur
                                                  : PeerSolve::Linear::sparse));
   run_ceres(input, reports.emplace_back());

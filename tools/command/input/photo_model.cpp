@@ -1,10 +1,12 @@
-// COLMAP's models as problems of the command.
-#include "colmap_folder.hpp"
+// Models of photographs as problems of the command.
+#include "photo_model.hpp"
 
 #include "../arguments/output.hpp"
 #include "../arguments/shared_arguments.hpp"
 #include "shown_scene.hpp"
 
+#include "../../../api/formats/openmvg.hpp"
+#include "../../../api/formats/packed_text.hpp"
 #include "../../../ir/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -77,22 +79,74 @@ ordered_json camera_models(const ColmapModel& model) {
   return out;
 }
 
-class ColmapFolder final : public NamedProblem {
+/// What a model was read from, for the answer.
+class PhotoSource {
  public:
-  ColmapFolder(ColmapModel model, const ProblemArguments& arguments, const ColmapOptions& options)
-      : folder_(without_slashes(arguments.file)),
-        files_(model.files),
-        observations_(model.observations.size()),
-        before_(pixel_errors(model)),
-        facts_({{"binary", model.files->binary},
-                {"cameras", model.cameras.size()},
+  virtual ~PhotoSource() = default;
+  /// "COLMAP model".
+  virtual std::string kind() const = 0;
+  /// What it says of itself, for reports.
+  virtual ordered_json facts() const { return ordered_json::object(); }
+  virtual void check_out(const std::string& path) const = 0;
+  virtual void write(const std::string& path, const ColmapModel& model) const = 0;
+};
+
+class ColmapFolder final : public PhotoSource {
+ public:
+  ColmapFolder(std::string folder, std::shared_ptr<const ColmapFiles> files)
+      : folder_(std::move(folder)), files_(std::move(files)) {}
+  std::string kind() const override { return "COLMAP model"; }
+  ordered_json facts() const override { return {{"binary", files_->binary}}; }
+  void check_out(const std::string& path) const override;
+  void write(const std::string& path, const ColmapModel& model) const override {
+    write_colmap(without_slashes(path), model);
+  }
+
+ private:
+  std::string folder_;
+  std::shared_ptr<const ColmapFiles> files_;
+};
+
+class OpenMvgSource final : public PhotoSource {
+ public:
+  explicit OpenMvgSource(std::shared_ptr<const OpenMvgFile> file) : file_(std::move(file)) {}
+  std::string kind() const override { return "OpenMVG scene"; }
+  void check_out(const std::string& path) const override {
+    if (!path.ends_with(".json"))
+      throw Error(ErrorCode::InvalidArgument,
+                  "--out: expected a file that ends in .json, as OpenMVG reads, got " + path);
+  }
+  void write(const std::string& path, const ColmapModel& model) const override {
+    write_text_file(path, openmvg_text(model, *file_));
+  }
+
+ private:
+  std::shared_ptr<const OpenMvgFile> file_;
+};
+
+ordered_json facts_of(const PhotoSource& source, const ColmapModel& model,
+                      const ColmapOptions& options) {
+  ordered_json facts = source.facts();
+  facts.update({{"cameras", model.cameras.size()},
                 {"models", camera_models(model)},
                 {"images", model.images.size()},
                 {"frames", model.frames.size()},
                 {"sensors", model.sensors.size()},
                 {"points", model.point_count()},
                 {"tracks_differ", model.tracks_differ},
-                {"refine", options.refine}}),
+                {"refine", options.refine}});
+  return facts;
+}
+
+class PhotoModel final : public NamedProblem {
+ public:
+  PhotoModel(ColmapModel model, std::unique_ptr<PhotoSource> source,
+             const ProblemArguments& arguments, const ColmapOptions& options)
+      : name_(arguments.name),
+        source_(std::move(source)),
+        observations_(model.observations.size()),
+        before_(pixel_errors(model)),
+        facts_(facts_of(*source_, model, options)),
         problem_(std::move(model), options),
         shown_(shown_scene(problem_.model())),
         robust_(!arguments.loss.empty()) {
@@ -108,10 +162,8 @@ class ColmapFolder final : public NamedProblem {
   }
   Shown shown() const override { return {mesh(), shown_.values(), {}}; }
   Writers writers() const override { return Writers::one; }
-  void check_out(const std::string& path) const override;
-  void write(const std::string& path) const override {
-    write_colmap(without_slashes(path), problem_.model());
-  }
+  void check_out(const std::string& path) const override { source_->check_out(path); }
+  void write(const std::string& path) const override { source_->write(path, problem_.model()); }
   Summary minimize(const SolverOptions& options) override {
     Adjustment adjustment = adjust(problem_, options);
     moved_ = adjustment.moved_points;
@@ -134,11 +186,11 @@ class ColmapFolder final : public NamedProblem {
   std::string legend() const override { return "Colour: cameras are orange, points grey."; }
 
  private:
-  std::string folder_;
-  std::shared_ptr<const ColmapFiles> files_;
+  std::string name_;
+  std::unique_ptr<PhotoSource> source_;
   std::size_t observations_;
   PixelErrors before_, after_;
-  ordered_json facts_;  ///< "colmap" of the report
+  ordered_json facts_;  ///< "colmap" or "openmvg" of the report
   ColmapProblem problem_;
   ShownScene shown_;
   bool robust_;
@@ -173,7 +225,7 @@ void ColmapFolder::check_out(const std::string& path) const {
                                                   ", which this model does not have, got " + path);
 }
 
-void ColmapFolder::describe_answer(ordered_json& report) const {
+void PhotoModel::describe_answer(ordered_json& report) const {
   ordered_json& out = report["reprojection"];
   out = {{"observations", observations_}, {"rmse", after_.rmse},
          {"median", after_.median},       {"mean", after_.mean},
@@ -181,15 +233,15 @@ void ColmapFolder::describe_answer(ordered_json& report) const {
          {"mean_before", before_.mean},   {"worst", ordered_json::array()}};
   for (const PixelErrors::Row& row : after_.worst)
     out["worst"].push_back({{"image", row.image}, {"point", row.point}, {"pixels", row.pixels}});
-  report["colmap"] = facts_;
+  report[name_] = facts_;
 }
 
-std::vector<std::string> ColmapFolder::answer_lines() const {
+std::vector<std::string> PhotoModel::answer_lines() const {
   std::string cameras;
   for (const auto& [model, cameras_of_it] : facts_["models"].items())
     cameras += (cameras.empty() ? ", cameras: " : ", ") + cameras_of_it.dump() + " " + model;
   std::vector<std::string> lines = {
-      "COLMAP model, " + count(facts_["images"], "image") + ", " +
+      source_->kind() + ", " + count(facts_["images"], "image") + ", " +
           count(facts_["points"], "point") + cameras + ", gauge " +
           std::string(name(problem_.gauge())),
       "Reprojection errors in pixels, " + count(observations_, "observation"),
@@ -211,10 +263,6 @@ std::vector<std::string> ColmapFolder::answer_lines() const {
   return lines;
 }
 
-}  // namespace
-
-namespace {
-
 /// Parts that --refine names and the model does not have; the default names all.
 std::vector<std::string> missing_parts(const std::vector<std::string>& refine,
                                        const ColmapModel& model) {
@@ -230,16 +278,31 @@ std::vector<std::string> missing_parts(const std::vector<std::string>& refine,
   return out;
 }
 
+std::pair<ColmapModel, std::unique_ptr<PhotoSource>> read_source(
+    const ProblemArguments& arguments) {
+  if (arguments.name == "openmvg") {
+    if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "openmvg: expected a file");
+    OpenMvgScene scene = read_openmvg(input_file(arguments.file));
+    return {std::move(scene.model), std::make_unique<OpenMvgSource>(std::move(scene.file))};
+  }
+  if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "colmap: expected a folder");
+  const std::string folder = without_slashes(arguments.file);
+  ColmapModel model = read_colmap(folder);
+  auto source = std::make_unique<ColmapFolder>(folder, model.files);
+  return {std::move(model), std::move(source)};
+}
+
 }  // namespace
 
 std::vector<std::string> default_refine() { return ColmapOptions().refine; }
 
-ColmapModel read_colmap_model(const ProblemArguments& arguments) {
-  if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "colmap: expected a folder");
-  return read_colmap(without_slashes(arguments.file));
+bool is_photo_model(std::string_view name) { return name == "colmap" || name == "openmvg"; }
+
+ColmapModel read_photo_model(const ProblemArguments& arguments) {
+  return read_source(arguments).first;
 }
 
-ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapModel& model) {
+ColmapOptions photo_model_options(const ProblemArguments& arguments, const ColmapModel& model) {
   ColmapOptions options{.loss = parse_loss(arguments.loss),
                         .refine = arguments.refine,
                         .gauge = parse_colmap_gauge(arguments.gauge),
@@ -252,11 +315,11 @@ ColmapOptions colmap_options(const ProblemArguments& arguments, const ColmapMode
   return options;
 }
 
-std::unique_ptr<NamedProblem> make_colmap(const ProblemArguments& arguments) {
-  ColmapModel model = read_colmap_model(arguments);
+std::unique_ptr<NamedProblem> make_photo_model(const ProblemArguments& arguments) {
+  auto [model, source] = read_source(arguments);
   const std::vector<std::string> missing = missing_parts(arguments.refine, model);
-  const ColmapOptions options = colmap_options(arguments, model);
-  auto made = std::make_unique<ColmapFolder>(std::move(model), arguments, options);
+  const ColmapOptions options = photo_model_options(arguments, model);
+  auto made = std::make_unique<PhotoModel>(std::move(model), std::move(source), arguments, options);
   for (const std::string& part : missing)
     print_warning("--refine " + part + ": the model has none");
   return made;
