@@ -2,6 +2,7 @@
 #include "summary.hpp"
 
 #include "../ir/machine/formatted.hpp"
+#include "add_counts.hpp"
 #include "step_method.hpp"
 
 #include <algorithm>
@@ -263,6 +264,19 @@ PhaseTimes& PhaseTimes::operator+=(const PhaseTimes& more) {
 void Summary::add(const runtime::EngineStats& stats) {
   EngineCounts::operator+=(stats);
   static_cast<runtime::MakingTimes&>(times) += stats;
+}
+
+void add_counts(Summary& total, const Summary& more) {
+  total.num_successful_steps += more.num_successful_steps;
+  total.num_unsuccessful_steps += more.num_unsuccessful_steps;
+  total.num_nonfinite_steps += more.num_nonfinite_steps;
+  total.num_repeated_steps += more.num_repeated_steps;
+  total.num_escapes += more.num_escapes;
+  total.num_linear_iterations += more.num_linear_iterations;
+  total.num_flips += more.num_flips;
+  total.num_retraces += more.num_retraces;
+  total.times += more.times;
+  static_cast<runtime::EngineCounts&>(total) += more;
 }
 
 std::uint64_t Summary::degrees_of_freedom() const {

@@ -6,6 +6,7 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../runtime/linear/dense.hpp"
+#include "../../solver/add_counts.hpp"
 #include "../../solver/solve.hpp"
 #include "packed_text.hpp"
 #include "retriangulation.hpp"
@@ -659,13 +660,7 @@ void append(Summary& total, Summary part) {
   }
   part.iterations = std::move(total.iterations);
   part.initial_cost = total.initial_cost;
-  part.num_successful_steps += total.num_successful_steps;
-  part.num_unsuccessful_steps += total.num_unsuccessful_steps;
-  part.num_nonfinite_steps += total.num_nonfinite_steps;
-  part.num_repeated_steps += total.num_repeated_steps;
-  part.num_linear_iterations += total.num_linear_iterations;
-  part.times += total.times;
-  static_cast<runtime::EngineCounts&>(part) += total;
+  add_counts(part, total);
   total = std::move(part);
 }
 

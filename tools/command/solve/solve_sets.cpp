@@ -10,6 +10,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/stopwatch.hpp"
+#include "../../../solver/add_counts.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/summary_json.hpp"
@@ -147,18 +148,11 @@ void add_summary(Summary& total, const Summary& s) {
     total.linear_solver = s.linear_solver;
     total.linear_solver_note = s.linear_solver_note;
   }
-  total.num_successful_steps += s.num_successful_steps;
-  total.num_unsuccessful_steps += s.num_unsuccessful_steps;
-  total.num_nonfinite_steps += s.num_nonfinite_steps;
-  total.num_repeated_steps += s.num_repeated_steps;
-  total.num_escapes += s.num_escapes;
-  total.num_linear_iterations += s.num_linear_iterations;
+  add_counts(total, s);
   total.unknowns += s.unknowns;
   total.parameters += s.parameters;
   total.residuals += s.residuals;
   total.topologies.insert(total.topologies.end(), s.topologies.begin(), s.topologies.end());
-  total.times += s.times;
-  static_cast<runtime::EngineCounts&>(total) += s;
 }
 
 void print_row(const Run& run, const Summary& summary) {
