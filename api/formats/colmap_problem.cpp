@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kPose = 6;
 constexpr double kLeastGain = 1e-6;  // of a point's mean cost: what moving a point must gain
-constexpr std::size_t kPointsPerRange = 64;
+constexpr std::size_t kPointsPerRange = 64, kObservationsPerRange = 1024;
 constexpr double kRough = 0.01;  // of focal lengths: errors (RMS) of a start that is far
 constexpr double kFlat = 1e-9;   // of an extent: what is smaller is on a line, or at one place
 
@@ -202,13 +202,6 @@ Similarity nearest_similarity(Eigen::Matrix3Xd from, Eigen::Matrix3Xd to,
   return out;
 }
 
-/// Models that map the angle to the axis.
-constexpr std::array kOfAngles = {
-    CameraModel::OPENCV_FISHEYE,        CameraModel::FOV,
-    CameraModel::SIMPLE_RADIAL_FISHEYE, CameraModel::RADIAL_FISHEYE,
-    CameraModel::THIN_PRISM_FISHEYE,    CameraModel::RAD_TAN_THIN_PRISM_FISHEYE,
-    CameraModel::SIMPLE_FISHEYE,        CameraModel::FISHEYE};
-
 struct Name {
   std::string_view name;
   bool* target;
@@ -248,18 +241,17 @@ ColmapProblem::ColmapProblem(ColmapModel model, const ColmapOptions& options)
 }
 
 bool ColmapProblem::is_rough() const {
-  const auto maps_angles = [](const ColmapModel::Camera& camera) {
-    return std::ranges::find(kOfAngles, camera.model) != kOfAngles.end();
-  };
-  if (std::ranges::none_of(model_.cameras, maps_angles)) return false;
-  const std::vector<double> distances = model_.distances();
+  if (std::ranges::none_of(model_.cameras, maps_angles, &ColmapModel::Camera::model)) return false;
+  const std::vector<std::array<double, 2>> errors = model_.errors();
   double sum = 0;
-  for (std::size_t k = 0; k < distances.size(); ++k) {
-    const std::size_t camera = model_.images[model_.observations[k].image].camera;
-    const double relative = distances[k] / model_.cameras[camera].parameters[0];
-    sum += relative * relative;
+  for (std::size_t k = 0; k < errors.size(); ++k) {
+    const ColmapModel::Camera& camera =
+        model_.cameras[model_.images[model_.observations[k].image].camera];
+    const double u = errors[k][0] / camera.parameters[0],
+                 v = errors[k][1] / camera.parameters[sizes(camera.model).focal - 1];
+    sum += u * u + v * v;
   }
-  return !(sum < kRough * kRough * static_cast<double>(distances.size()));
+  return !(sum < kRough * kRough * static_cast<double>(errors.size()));
 }
 
 void ColmapProblem::read_refined() {
@@ -610,40 +602,39 @@ std::size_t ColmapProblem::retriangulate(int threads) {
     images.push_back({camera.model, camera.parameters, quaternion(pose).toRotationMatrix(),
                       vector3(pose.inverse().position)});
   }
-  runtime::cpu::Pool pool(threads);
-  /// Calls f(point, sights) for all points that `wanted` names.
-  const auto for_points = [&](const auto& wanted, const auto& f) {
-    pool.for_ranges(points, kPointsPerRange, [&](std::size_t begin, std::size_t end) {
-      std::vector<Sight> sights;
-      for (std::size_t k = begin; k < end; ++k) {
-        if (!wanted(k)) continue;
-        sights.clear();
-        for (std::size_t i = first[k]; i < first[k + 1]; ++i) {
-          const ColmapModel::Observation& o = model_.observations[order[i]];
-          sights.push_back(images[o.image]);
-          sights.back().seen = o.seen;
-        }
-        f(k, sights);
-      }
-    });
+  const auto sight_of = [&](const ColmapModel::Observation& o) {
+    Sight sight = images[o.image];
+    sight.seen = o.seen;
+    return sight;
   };
-  std::vector<double> costs(points);
-  for_points([](std::size_t) { return true; },
-             [&](std::size_t k, const std::vector<Sight>& sights) {
-               const Eigen::Map<const Eigen::Vector3d> point(&model_.points[3 * k]);
-               costs[k] = cost_of(sights, point, options_.loss);
-             });
+  runtime::cpu::Pool pool(threads);
+  std::vector<double> costs(order.size());
+  pool.for_ranges(costs.size(), kObservationsPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      const ColmapModel::Observation& o = model_.observations[k];
+      const Sight sight = sight_of(o);
+      costs[k] = cost_of({&sight, 1},
+                         vector3(std::span(model_.points).subspan(3 * std::size_t{o.point}, 3)),
+                         options_.loss);
+    }
+  });
   const double cost = std::accumulate(costs.begin(), costs.end(), 0.0);
   const double least_gain = kLeastGain * cost / static_cast<double>(points);
   std::atomic<std::size_t> moved = 0;
-  for_points([&](std::size_t k) { return is_free(k); },
-             [&](std::size_t k, const std::vector<Sight>& sights) {
-               Eigen::Map<Eigen::Vector3d> point(&model_.points[3 * k]);
-               const auto at = lower_minimum(sights, point, options_.loss, behind, least_gain);
-               if (!at) return;
-               point = *at;
-               ++moved;
-             });
+  pool.for_ranges(points, kPointsPerRange, [&](std::size_t begin, std::size_t end) {
+    std::vector<Sight> sights;
+    for (std::size_t k = begin; k < end; ++k) {
+      if (!is_free(k)) continue;
+      sights.clear();
+      for (std::size_t i = first[k]; i < first[k + 1]; ++i)
+        sights.push_back(sight_of(model_.observations[order[i]]));
+      Eigen::Map<Eigen::Vector3d> point(&model_.points[3 * k]);
+      const auto at = lower_minimum(sights, point, options_.loss, behind, least_gain);
+      if (!at) continue;
+      point = *at;
+      ++moved;
+    }
+  });
   return moved;
 }
 

@@ -608,23 +608,28 @@ TEST(ColmapProblem, ShortensFirstStepsOfFisheyeCamerasThatAreFarFromWhatTheySaw)
     CameraModel model;
     double shift;  ///< pixels between what was seen and the image
     double radius;
+    std::size_t axis = 0;  ///< of the shift
+    double wide = 500;     ///< the first focal length
   };
   const double usual = SolverOptions().initial_trust_region_radius;
   const Row rows[] = {{CameraModel::OPENCV_FISHEYE, 2, usual},
                       {CameraModel::OPENCV_FISHEYE, 20, 100},
                       {CameraModel::FOV, 20, 100},
-                      {CameraModel::OPENCV, 20, usual}};
+                      {CameraModel::OPENCV, 20, usual},
+                      // Each axis counts by its own focal length.
+                      {CameraModel::FISHEYE, 20, usual, 0, 5000},
+                      {CameraModel::FISHEYE, 20, 100, 1, 5000}};
   for (const Row& row : rows) {
     ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
     for (ColmapModel::Camera& camera : model.cameras) {
       camera.model = row.model;
       camera.parameters.assign(sizes(row.model).all(), 0.01);
       for (std::size_t k = 0; k < sizes(row.model).focal; ++k)
-        camera.parameters[k] = 500;
+        camera.parameters[k] = k == 0 ? row.wide : 500;
     }
     for (ColmapModel::Observation& o : model.observations) {
       o.seen = model.project(o);
-      o.seen[0] += row.shift;
+      o.seen[row.axis] += row.shift;
     }
     const ColmapProblem colmap(model);
     EXPECT_EQ(colmap.solver_options().initial_trust_region_radius, row.radius)
