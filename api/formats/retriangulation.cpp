@@ -85,6 +85,37 @@ bool stays_in_front(std::span<const Ray> rays, const Eigen::Vector3d& now,
   return true;
 }
 
+/// ½ Σ ρ(‖error‖²); `errors` gets the error of each sight.
+double cost_of(std::span<const Sight> sights, const Eigen::Vector3d& point, const Loss& loss,
+               std::vector<Eigen::Vector2d>& errors) {
+  errors.clear();
+  double sum = 0;
+  for (const Sight& sight : sights) {
+    errors.push_back(sight.error(point));
+    sum += loss.evaluate(errors.back().squaredNorm())[0];
+  }
+  return std::isfinite(sum) ? sum / 2 : std::numeric_limits<double>::infinity();
+}
+
+/// The derivative of an error by the point. An image does not change along its ray, so that
+/// differences along two axes give the third one.
+Eigen::Matrix<double, 2, 3> derivative(const Sight& sight, const Eigen::Vector3d& point,
+                                       const Eigen::Vector2d& error) {
+  const Eigen::Vector3d y = sight.turn * (point - sight.center);
+  const Eigen::Vector2d here = error + Eigen::Vector2d(sight.seen[0], sight.seen[1]);
+  const double h = kDifference * y.norm();
+  Eigen::Index along = 0;
+  y.cwiseAbs().maxCoeff(&along);
+  Eigen::Matrix<double, 2, 3> J;
+  J.col(along).setZero();
+  for (Eigen::Index i = 0; i < 3; ++i) {
+    if (i == along) continue;
+    J.col(i) = (image(sight.model, sight.parameters, y + h * Eigen::Vector3d::Unit(i)) - here) / h;
+    J.col(along) -= J.col(i) * (y[i] / y[along]);
+  }
+  return J * sight.turn;
+}
+
 /// Levenberg–Marquardt for the three coordinates of a point. Ends where it comes so near to `known`
 /// that it would end there, and where the steps that are left would not reach the cost `least`
 /// by gaining as much as the last one, as on the way to infinity.
@@ -94,32 +125,30 @@ Eigen::Vector3d minimized(std::span<const Sight> sights, Eigen::Vector3d point, 
   for (const Sight& sight : sights) reach = std::min(reach, (known - sight.center).squaredNorm());
   reach *= kNear * kNear;
   if ((point - known).squaredNorm() < reach) return known;
-  double cost = cost_of(sights, point, loss), lambda = 1e-4;
+  std::vector<Eigen::Vector2d> errors, errors_there;
+  double cost = cost_of(sights, point, loss, errors), lambda = 1e-4;
   for (int k = 0; k < kMostSteps && std::isfinite(cost); ++k) {
     Eigen::Matrix3d H = Eigen::Matrix3d::Zero();
     Eigen::Vector3d g = Eigen::Vector3d::Zero();
-    for (const Sight& sight : sights) {
-      const Eigen::Vector2d r = sight.error(point);
-      const double h = kDifference * (point - sight.center).norm();
-      Eigen::Matrix<double, 2, 3> J;
-      for (int i = 0; i < 3; ++i)
-        J.col(i) = (sight.error(point + h * Eigen::Vector3d::Unit(i)) - r) / h;
-      const double weight = loss.evaluate(r.squaredNorm())[1];
+    for (std::size_t i = 0; i < sights.size(); ++i) {
+      const Eigen::Matrix<double, 2, 3> J = derivative(sights[i], point, errors[i]);
+      const double weight = loss.evaluate(errors[i].squaredNorm())[1];
       H += weight * J.transpose() * J;
-      g += weight * J.transpose() * r;
+      g += weight * J.transpose() * errors[i];
     }
     bool better = false;
     for (; !better && lambda < 1e8; lambda *= better ? 0.1 : 10) {
       Eigen::Matrix3d damped = H;
       damped.diagonal() *= 1 + lambda;
       const Eigen::Vector3d trial = point - damped.ldlt().solve(g);
-      const double after = trial.allFinite() ? cost_of(sights, trial, loss) : cost;
+      const double after = trial.allFinite() ? cost_of(sights, trial, loss, errors_there) : cost;
       better = after < cost;
       if (!better) continue;
       const bool last =
           cost - after <= kEnd * cost || (kMostSteps - k) * (cost - after) < after - least;
       point = trial;
       cost = after;
+      errors.swap(errors_there);
       if ((point - known).squaredNorm() < reach) return known;
       if (last) return point;
     }
@@ -154,9 +183,8 @@ std::optional<Eigen::Vector3d> direction_of(CameraModel model, std::span<const d
 }
 
 double cost_of(std::span<const Sight> sights, const Eigen::Vector3d& point, const Loss& loss) {
-  double sum = 0;
-  for (const Sight& sight : sights) sum += loss.evaluate(sight.error(point).squaredNorm())[0];
-  return std::isfinite(sum) ? sum / 2 : std::numeric_limits<double>::infinity();
+  std::vector<Eigen::Vector2d> errors;
+  return cost_of(sights, point, loss, errors);
 }
 
 std::optional<Eigen::Vector3d> lower_minimum(std::span<const Sight> sights,
