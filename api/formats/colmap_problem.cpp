@@ -32,8 +32,9 @@ namespace {
 constexpr std::size_t kPose = 6;
 constexpr double kLeastGain = 1e-6;  // of a point's mean cost: what moving a point must gain
 constexpr std::size_t kPointsPerRange = 64, kObservationsPerRange = 1024;
-constexpr double kRough = 0.01;  // of focal lengths: errors (RMS) of a start that is far
-constexpr double kFlat = 1e-9;   // of an extent: what is smaller is on a line, or at one place
+constexpr double kSettled = 1e-6;  // of the cost: points are looked at where steps gain no more
+constexpr double kRough = 0.01;    // of focal lengths: errors (RMS) of a start that is far
+constexpr double kFlat = 1e-9;     // of an extent: what is smaller is on a line, or at one place
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::InvalidArgument, "colmap: " + what);
@@ -655,26 +656,30 @@ void append(Summary& total, Summary part) {
   total = std::move(part);
 }
 
-}  // namespace
+/// The options of a solve that goes on after others; none if a limit is reached.
+std::optional<SolverOptions> rest_of(SolverOptions options, const Summary& summary) {
+  if (!summary.components.separate)  // else they are each component's
+    options.max_iterations -= summary.num_iterations();
+  options.time_limit_seconds -= summary.times.total_seconds;
+  if (options.max_iterations < 1 || !(options.time_limit_seconds > 0)) return std::nullopt;
+  return options;
+}
 
-Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
-  Adjustment out{.summary = solve(problem.problem(), options)};
+/// Moves points to lower minima and solves again, as long as the cost falls by more than
+/// `least_gain`.
+void follow_moves(ColmapProblem& problem, const SolverOptions& options, double least_gain,
+                  Adjustment& out) {
   std::vector<double> before(problem.problem().parameter_count());
-  // The cost at the first end counts: later ones of an exact model are rounding.
-  const double least_gain = options.function_tolerance * out.summary.final_cost;
   while (out.summary.termination == Termination::CONVERGENCE) {
-    SolverOptions rest = options;
-    if (!out.summary.components.separate)  // else they are each component's
-      rest.max_iterations -= out.summary.num_iterations();
-    rest.time_limit_seconds -= out.summary.times.total_seconds;
-    if (rest.max_iterations < 1 || !(rest.time_limit_seconds > 0)) break;
+    const std::optional<SolverOptions> rest = rest_of(options, out.summary);
+    if (!rest) break;
     const auto begin = std::chrono::steady_clock::now();
     problem.problem().read_x(before);
     const double cost = out.summary.final_cost;
     const std::size_t moved = problem.retriangulate(options.threads);
     out.summary.times.total_seconds += seconds_since(begin);
     if (moved == 0) break;
-    Summary more = solve(problem.problem(), rest);
+    Summary more = solve(problem.problem(), *rest);
     if (!(cost - more.final_cost > least_gain)) {
       problem.problem().write_x(before);
       break;
@@ -682,6 +687,29 @@ Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
     append(out.summary, std::move(more));
     out.moved_points += moved;
   }
+}
+
+}  // namespace
+
+Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
+  SolverOptions first = options;
+  if (options.checkpoint.file.empty())  // which holds one solve
+    first.function_tolerance = std::max(options.function_tolerance, kSettled);
+  Adjustment out{.summary = solve(problem.problem(), first)};
+  // The cost at the first end counts: later ones of an exact model are rounding.
+  const double cost = out.summary.final_cost;
+  follow_moves(problem, first, first.function_tolerance * cost, out);
+  if (first.function_tolerance == options.function_tolerance ||
+      out.summary.termination != Termination::CONVERGENCE)
+    return out;
+  std::optional<SolverOptions> rest = rest_of(options, out.summary);
+  if (!rest) return out;
+  const double radius =
+      out.summary.iterations.empty() ? 0 : out.summary.iterations.back().trust_region_radius;
+  if (radius > 0)
+    rest->initial_trust_region_radius = std::min(radius, options.max_trust_region_radius);
+  append(out.summary, solve(problem.problem(), *rest));
+  follow_moves(problem, options, options.function_tolerance * cost, out);
   return out;
 }
 

@@ -176,9 +176,11 @@ struct Adjustment {
 
 /// Solves a model's problem. Where the solve has converged, points that have a lower minimum of
 /// their own are moved there (ColmapProblem::retriangulate()), and it goes on, as long as the cost
-/// falls by more than function_tolerance. A move after which it does not is undone, so that the
-/// cost is never higher than that of solve(). All steps count for max_iterations. The callback sees
-/// the first step after a move as step 1 again.
+/// falls by more than function_tolerance. A move after which it does not is undone. All steps count
+/// for max_iterations. The callback sees the first step after a move as step 1 again.
+///
+/// With a function_tolerance below 1e-6 this is first done with one of 1e-6, unless checkpoints are
+/// written: steps that gain less go on for long where points in wrong minima hold them up.
 ///
 /// Throws what solve() throws.
 Adjustment adjust(ColmapProblem& problem, const SolverOptions& options);

@@ -241,6 +241,22 @@ class Colmap(unittest.TestCase):
             self.assertLess(math.dist(ends[kind].points[lost]["xyz"], [0, 0, 0]), 4)  # in the box
         self.assertLess(math.dist(ends["anywhere"].points[diverging]["xyz"], behind), 1e-3)
 
+    def test_points_are_moved_before_the_last_digits(self):
+        """A tolerance of 0 is never reached; points are looked at where steps gain no more than a millionth."""
+        model = scene(["PINHOLE"], images_of_each=3)
+        lost = list(model.points)[0]
+        model.points[lost]["xyz"] = [5 * x for x in center(model.images[4]["pose"])]
+        model.write(f"{self.folder}/a", True)
+        reports = []
+        for tolerance in ("1e-6", "0"):
+            out = f"{self.folder}/{tolerance}"
+            subprocess.run([TOPOGRAD, "solve", "colmap", f"{self.folder}/a", "--backend", "cpu", "--quiet", "--refine",
+                            "points", "--tolerance", tolerance, "--max-iterations", "200", "--json", out], check=True)
+            with open(out) as file:
+                reports.append(json.load(file))
+        self.assertEqual([r["colmap"]["moved_points"] for r in reports], [1, 1])
+        self.assertLessEqual(reports[1]["final_cost"], reports[0]["final_cost"])
+
     def test_mistakes_are_one_line(self):
         model = scene(["PINHOLE"])
         model.write(f"{self.folder}/a", False)
