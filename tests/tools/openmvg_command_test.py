@@ -2,6 +2,7 @@
 here, by OpenMVG's documentation, and share nothing with the library."""
 import json
 import math
+import os
 import random
 import re
 import subprocess
@@ -183,6 +184,7 @@ class OpenMvg(unittest.TestCase):
                         if name in old["value"]:
                             new["value"][name] = old["value"][name]
             self.assertEqual(before, after)
+            self.assertEqual(sorted(os.listdir(self.folder)), ["out.json", "out.png", "report.json", "sfm_data.json"])
 
     def test_bytes_of_what_is_not_refined(self):
         """In a file of one line, with numbers of other forms."""

@@ -32,6 +32,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -224,8 +225,8 @@ std::string picture(const Shown& before, const NamedProblem& named, const Summar
 
 /// F.png for a mesh, scene, graph or folder F.
 std::string picture_path(std::string out) {
-  for (const char* ending : {".obj", ".off", ".ply", ".stl", ".g2o"})
-    if (out.ends_with(ending)) out.resize(out.size() - 4);
+  for (const std::string_view ending : {".obj", ".off", ".ply", ".stl", ".g2o", ".json"})
+    if (out.ends_with(ending)) out.resize(out.size() - ending.size());
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
   return out + ".png";
 }
@@ -459,9 +460,9 @@ void add_solve(Command app) {
   command
       .output(
           "--out", &arguments->out,
-          "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL) or the "
-          "pose graph (g2o) at the end, or folder for COLMAP's model, with a picture beside it, "
-          "as PNG; or CSV of the joints")
+          "file for the mesh (.obj, .off, .ply or .stl), the scene (.ply, else BAL; OpenMVG: "
+          ".json) or the pose graph (g2o) at the end, or folder for COLMAP's model, with a picture "
+          "beside it, as PNG; or CSV of the joints")
       .folder_with({"colmap"})
       .writes_also(picture_path);
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
