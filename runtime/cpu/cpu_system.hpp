@@ -29,7 +29,7 @@ class CpuSystem {
   ///   terms  outlives the system
   CpuSystem(CpuTerms<T>& terms, const EngineOptions& options)
       : terms_(terms),
-        preconditioner_(make_preconditioner<T>(options.preconditioner)),
+        preconditioner_(make_preconditioner<T>(options.preconditioner, terms.bits())),
         krylov_(options.krylov) {}
 
   /// Follows the terms, which have other unknowns if `moved`.

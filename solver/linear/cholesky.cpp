@@ -72,7 +72,7 @@ struct CholeskyStep::Impl {
       // Small systems have rows to go on with instead of leaving out pivots.
       system = make_matrix_system(model, asked.work, asked.factor, most_of_small());
     } else if (asked.limits) {
-      system = make_iterative_system(model, asked.work.threads, found, *asked.limits);
+      system = make_iterative_system(model, asked.work, found, *asked.limits);
     } else {
       system = make_row_schur(model, found, asked.work);
     }

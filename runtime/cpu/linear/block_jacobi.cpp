@@ -4,6 +4,8 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 
+#include <algorithm>
+
 namespace topograd::runtime::cpu {
 namespace {
 
@@ -30,11 +32,41 @@ Matrix damped(std::uint32_t width, const T* packed, const T* damping,
   return block;
 }
 
+// One column of L⁻ᵀ L⁻¹, which begins as that of the identity. Eigen's own solves sum in an order
+// that depends on the processor's registers; this is the order for registers of two numbers.
+void solve_column(const Matrix& L, double* v) {
+  constexpr Eigen::Index kPanel = 4;
+  const Eigen::Index width = L.rows();
+  for (Eigen::Index first = 0; first < width; first += kPanel) {
+    const Eigen::Index end = std::min(first + kPanel, width);
+    for (Eigen::Index j = first; j < end; ++j) {
+      double sum = 0;
+      for (Eigen::Index p = 0; p < first; ++p) sum += v[p] * L(j, p);
+      v[j] -= sum;
+      for (Eigen::Index p = first; p < j; ++p) v[j] -= v[p] * L(j, p);
+      v[j] *= 1 / L(j, j);
+    }
+  }
+  const Eigen::Index rest = width % kPanel;
+  for (Eigen::Index end = width, first = width - (rest > 0 ? rest : kPanel); end > 0;
+       end = first, first -= kPanel) {
+    for (Eigen::Index j = end; j-- > first;) {
+      double sum = 0;
+      for (Eigen::Index p = end; p < width; ++p) sum += v[p] * L(p, j);
+      v[j] -= sum;
+      for (Eigen::Index p = j + 1; p < end; ++p) v[j] -= v[p] * L(p, j);
+      v[j] *= 1 / L(j, j);
+    }
+  }
+}
+
 Matrix inverse_of(const Matrix& block) {
   const Eigen::Index width = block.rows();
   const Eigen::LLT<Matrix> factor(block);
   if (factor.info() == Eigen::Success) {
-    Matrix inverse = factor.solve(Matrix::Identity(width, width));
+    Matrix columns = Matrix::Identity(width, width);  // by rows: the inverse is symmetric
+    for (Eigen::Index k = 0; k < width; ++k) solve_column(factor.matrixLLT(), &columns(k, 0));
+    Matrix inverse = columns.transpose();
     if (inverse.allFinite()) return inverse;
   }
   Matrix inverse = Matrix::Zero(width, width);
@@ -148,11 +180,11 @@ std::vector<MemoryUse> BlockJacobi<T>::memory() const {
 }
 
 template <class T>
-std::unique_ptr<StepPreconditioner<T>> make_block_jacobi(Preconditioner) {
+std::unique_ptr<StepPreconditioner<T>> make_block_jacobi(Preconditioner, Bits) {
   return std::make_unique<BlockJacobi<T>>();
 }
-template std::unique_ptr<StepPreconditioner<float>> make_block_jacobi(Preconditioner);
-template std::unique_ptr<StepPreconditioner<double>> make_block_jacobi(Preconditioner);
+template std::unique_ptr<StepPreconditioner<float>> make_block_jacobi(Preconditioner, Bits);
+template std::unique_ptr<StepPreconditioner<double>> make_block_jacobi(Preconditioner, Bits);
 
 template class BlockJacobi<float>;
 template class BlockJacobi<double>;

@@ -15,22 +15,22 @@ namespace topograd::runtime::cpu {
 
 #define TG_PRECONDITIONER(row, ...) \
   template <class T>                \
-  std::unique_ptr<StepPreconditioner<T>> make_##row(Preconditioner asked);
+  std::unique_ptr<StepPreconditioner<T>> make_##row(Preconditioner asked, Bits bits);
 #include "../../linear/preconditioners.def"
 
 template <class T>
-std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked) {
+std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked, Bits bits) {
   // The two-level one begins as block_jacobi.
-  if (asked == Preconditioner::automatic) return make_two_level<T>(asked);
+  if (asked == Preconditioner::automatic) return make_two_level<T>(asked, bits);
 #define TG_PRECONDITIONER(row, ...)                                               \
   if constexpr (PreconditionerRow{.value = {}, .name = {}, __VA_ARGS__}.on_cpu) { \
-    if (asked == Preconditioner::row) return make_##row<T>(asked);                \
+    if (asked == Preconditioner::row) return make_##row<T>(asked, bits);          \
   }
 #include "../../linear/preconditioners.def"
   throw Error(ErrorCode::Unsupported, "cpu engine: the preconditioner exists on devices alone");
 }
-template std::unique_ptr<StepPreconditioner<float>> make_preconditioner(Preconditioner);
-template std::unique_ptr<StepPreconditioner<double>> make_preconditioner(Preconditioner);
+template std::unique_ptr<StepPreconditioner<float>> make_preconditioner(Preconditioner, Bits);
+template std::unique_ptr<StepPreconditioner<double>> make_preconditioner(Preconditioner, Bits);
 
 namespace {
 
@@ -39,7 +39,7 @@ class TwoLevelPreconditioner final : public StepPreconditioner<T> {
  public:
   using typename HostPreconditioner<T>::Range;
 
-  explicit TwoLevelPreconditioner(Preconditioner asked) : control_(asked) {}
+  TwoLevelPreconditioner(Preconditioner asked, Bits bits) : control_(asked), coarse_(bits) {}
 
   std::size_t ranges() const override { return blocks_.ranges(); }
   Range range(std::size_t k) const override { return blocks_.range(k); }
@@ -103,10 +103,10 @@ void TwoLevelPreconditioner<T>::build(Pool& pool, const StepSystem<T>& system) {
 }  // namespace
 
 template <class T>
-std::unique_ptr<StepPreconditioner<T>> make_two_level(Preconditioner asked) {
-  return std::make_unique<TwoLevelPreconditioner<T>>(asked);
+std::unique_ptr<StepPreconditioner<T>> make_two_level(Preconditioner asked, Bits bits) {
+  return std::make_unique<TwoLevelPreconditioner<T>>(asked, bits);
 }
-template std::unique_ptr<StepPreconditioner<float>> make_two_level(Preconditioner);
-template std::unique_ptr<StepPreconditioner<double>> make_two_level(Preconditioner);
+template std::unique_ptr<StepPreconditioner<float>> make_two_level(Preconditioner, Bits);
+template std::unique_ptr<StepPreconditioner<double>> make_two_level(Preconditioner, Bits);
 
 }  // namespace topograd::runtime::cpu

@@ -1,6 +1,7 @@
 // Preconditioners of the CPU engine's steps, rebuilt before every step.
 #pragma once
 
+#include "../../../codegen/bits.hpp"
 #include "../../../ir/machine/state_record.hpp"
 #include "../../engine/engine.hpp"
 #include "../../linear/choices.hpp"
@@ -16,6 +17,8 @@
 #include <vector>
 
 namespace topograd::runtime::cpu {
+
+using codegen::Bits;
 
 /// The damped system of one step, A = JᵀJ + damping.
 template <class T>
@@ -49,9 +52,9 @@ class StepPreconditioner : public HostPreconditioner<T> {
   virtual std::vector<MemoryUse> memory() const = 0;
 };
 
-/// Makes the preconditioner: make_NAME<T>(asked) of its row in preconditioners.def. Throws
+/// Makes the preconditioner: make_NAME<T>(asked, bits) of its row in preconditioners.def. Throws
 /// Error{Unsupported} if it exists on devices alone.
 template <class T>
-std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked);
+std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked, Bits bits);
 
 }  // namespace topograd::runtime::cpu

@@ -1,8 +1,11 @@
 // Construction and application of the coarse part of the two-level preconditioner.
 #include "two_level.hpp"
 
+#include <Eigen/Cholesky>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -18,6 +21,29 @@ constexpr double kShift = sizeof(T) == sizeof(float) ? 1e-6 : 1e-12;
 /// Factor and number of further shifts if that is not enough.
 constexpr double kMoreShift = 100;
 constexpr int kTries = 3;
+
+/// Cholesky's factor in the lower triangle; false if a pivot is not positive. Column by column, so
+/// that sums have the same order on every processor: that of Eigen's blocks depends on registers.
+bool factorise_by_columns(Eigen::MatrixXd& A) {
+  const Eigen::Index n = A.rows();
+  for (Eigen::Index k = 0; k < n; ++k) {
+    const Eigen::Index rest = n - k - 1;
+    const auto row = A.row(k).head(k);
+    double pivot = A(k, k);
+    if (k > 0) pivot -= row.squaredNorm();
+    if (!(pivot > 0)) return false;
+    A(k, k) = pivot = std::sqrt(pivot);
+    auto below = A.col(k).tail(rest);
+    if (k > 0 && rest > 0) below.noalias() -= A.bottomLeftCorner(rest, k) * row.transpose();
+    if (rest > 0) below /= pivot;
+  }
+  return true;
+}
+
+bool factorise_in_place(Eigen::MatrixXd& A, Bits bits) {
+  if (bits == Bits::portable) return factorise_by_columns(A);
+  return Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>>(A).info() == Eigen::Success;
+}
 
 }  // namespace
 
@@ -136,13 +162,12 @@ template <class T>
 bool TwoLevel<T>::factorise() {
   double shift = kShift<T>;
   for (int k = 0; k < kTries; ++k, shift *= kMoreShift) {
-    Eigen::MatrixXd shifted = matrix_;
-    for (Eigen::Index i = 0; i < shifted.rows(); ++i) {
+    factor_ = matrix_;
+    for (Eigen::Index i = 0; i < factor_.rows(); ++i) {
       const double d = matrix_(i, i);
-      shifted(i, i) = d > 0 ? d * (1 + shift) : 1;
+      factor_(i, i) = d > 0 ? d * (1 + shift) : 1;
     }
-    factor_.compute(shifted);
-    if (factor_.info() == Eigen::Success && factor_.matrixLLT().allFinite()) return true;
+    if (factorise_in_place(factor_, bits_) && factor_.allFinite()) return true;
   }
   return false;
 }
@@ -168,7 +193,8 @@ double TwoLevel<T>::add(Pool& pool, const CoarsePlan& plan, const T* r, T* z) {
     for (std::size_t g = begin; g < end; ++g) restrict_to(plan, g, r, coarse_.data() + g * m);
   });
   solution_ = coarse_;
-  factor_.solveInPlace(solution_);
+  factor_.triangularView<Eigen::Lower>().solveInPlace(solution_);
+  factor_.triangularView<Eigen::Lower>().adjoint().solveInPlace(solution_);
   pool.for_ranges(n, kEntriesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t e = begin; e < end; ++e) {
       const double* const at = solution_.data() + plan.homes[e] * m;

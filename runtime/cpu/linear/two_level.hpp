@@ -1,19 +1,21 @@
 // The two-level preconditioner on the vectors of an engine.
 #pragma once
 
+#include "../../../codegen/bits.hpp"
 #include "../../../ir/machine/state_record.hpp"
 #include "../../linear/coarse_plan.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
 #include "conjugate_gradients.hpp"
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 
 #include <cstdint>
 #include <span>
 
 namespace topograd::runtime::cpu {
+
+using codegen::Bits;
 
 /// P (Pᵀ A P)⁻¹ Pᵀ for the vectors P of a plan. The sum with D⁻¹ is symmetric and positive definite
 /// for any A. Sums have a fixed order.
@@ -26,6 +28,8 @@ class TwoLevel {
     LinearOperator<T>& matrix;            ///< A, damped
     const HostPreconditioner<T>& blocks;  ///< D
   };
+
+  explicit TwoLevel(Bits bits = Bits::native) : bits_(bits) {}
 
   /// Makes vectors and matrix, and factorises it. Returns false if it is not positive definite.
   ///
@@ -54,9 +58,10 @@ class TwoLevel {
   /// Pᵀ r of one aggregate.
   void restrict_to(const CoarsePlan& plan, std::size_t aggregate, const T* r, double* out) const;
 
+  Bits bits_;
   Column<T> vectors_, direction_, product_;
   Eigen::MatrixXd matrix_;
-  Eigen::LLT<Eigen::MatrixXd> factor_;
+  Eigen::MatrixXd factor_;  ///< its lower triangle
   Eigen::VectorXd coarse_, solution_;
 };
 

@@ -75,9 +75,12 @@ std::unique_ptr<Factorization> make_schur_factorization(
 /// with the Schur complement, which is not formed, preconditioned by the inverses of its diagonal
 /// blocks. Results do not depend on the number of threads.
 ///
+///   work  threads, and bits of the inverses
+///
 /// Source: Agarwal, Snavely, Seitz, Szeliski, Bundle Adjustment in the Large (2010), section 3.3.
 std::unique_ptr<Factorization> make_iterative_schur(const SparseMatrix& pattern,
                                                     const Elimination& elimination,
-                                                    const SchurIteration& limits, int threads);
+                                                    const SchurIteration& limits,
+                                                    const runtime::cpu::CpuWork& work);
 
 }  // namespace topograd

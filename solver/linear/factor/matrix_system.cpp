@@ -98,11 +98,12 @@ std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
   return system;
 }
 
-std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model, int threads,
+std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model,
+                                                    const runtime::cpu::CpuWork& work,
                                                     const Elimination& elimination,
                                                     const SchurIteration& limits) {
-  auto system = std::make_unique<MatrixSystem>(model, threads);
-  system->use(make_iterative_schur(system->pattern(), elimination, limits, threads));
+  auto system = std::make_unique<MatrixSystem>(model, work.threads);
+  system->use(make_iterative_schur(system->pattern(), elimination, limits, work));
   return system;
 }
 

@@ -76,7 +76,8 @@ std::unique_ptr<NormalSystem> make_matrix_system(const runtime::Model& model,
                                                  double units = kUnitsOfStrict);
 
 /// A solution by make_iterative_schur().
-std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model, int threads,
+std::unique_ptr<NormalSystem> make_iterative_system(const runtime::Model& model,
+                                                    const runtime::cpu::CpuWork& work,
                                                     const Elimination& elimination,
                                                     const SchurIteration& limits);
 

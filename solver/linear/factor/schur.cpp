@@ -38,7 +38,7 @@ class Schur final : public Factorization {
 std::unique_ptr<Factorization> make_schur_factorization(
     const SparseMatrix& pattern, const Elimination& elimination, const runtime::cpu::CpuWork& work,
     const std::optional<SchurIteration>& limits) {
-  if (limits) return make_iterative_schur(pattern, elimination, *limits, work.threads);
+  if (limits) return make_iterative_schur(pattern, elimination, *limits, work);
   return std::make_unique<Schur>(pattern, elimination, work);
 }
 

@@ -54,8 +54,8 @@ void subtract_transposed(const double* A, std::uint32_t width, const Run& run, c
 class IterativeSchur final : public Factorization {
  public:
   IterativeSchur(const SparseMatrix& lower, const Elimination& elimination,
-                 const SchurIteration& limits, int threads)
-      : parts_(lower, elimination, threads), limits_(limits) {
+                 const SchurIteration& limits, const runtime::cpu::CpuWork& work)
+      : parts_(lower, elimination, work.threads), limits_(limits), bits_(work.bits) {
     std::uint32_t first = 0;
     std::size_t entries = 0;
     for (const Elimination::Block& block : elimination.remaining) {
@@ -126,6 +126,7 @@ class IterativeSchur final : public Factorization {
 
   SchurParts parts_;
   SchurIteration limits_;
+  codegen::Bits bits_;
   Lists<Complement::Entry> B_rows_;  // by kept column, of both triangles
   std::vector<double> B_;            // values of these
   std::vector<Diagonal> diagonal_;
@@ -229,8 +230,14 @@ bool IterativeSchur::invert_diagonal() {
       const Diagonal& at = diagonal_[d];
       const Eigen::LLT<Matrix, Eigen::Lower> factor(diagonal_block(at));
       if (factor.info() != Eigen::Success) definite = false;
-      Eigen::Map<Matrix>(inverses_.data() + at.inverse, at.width, at.width) =
-          factor.solve(Matrix::Identity(at.width, at.width));
+      Eigen::Map<Matrix> inverse(inverses_.data() + at.inverse, at.width, at.width);
+      inverse = Matrix::Identity(at.width, at.width);
+      if (bits_ == codegen::Bits::native) {
+        factor.solveInPlace(inverse);
+        continue;
+      }
+      // Several columns at a time have sums in an order that depends on the processor's registers.
+      for (Eigen::Index k = 0; k < inverse.cols(); ++k) factor.solveInPlace(inverse.col(k));
     }
   });
   return definite;
@@ -312,8 +319,9 @@ Vector IterativeSchur::iterate(const Vector& right) const {
 
 std::unique_ptr<Factorization> make_iterative_schur(const SparseMatrix& pattern,
                                                     const Elimination& elimination,
-                                                    const SchurIteration& limits, int threads) {
-  return std::make_unique<IterativeSchur>(pattern, elimination, limits, threads);
+                                                    const SchurIteration& limits,
+                                                    const runtime::cpu::CpuWork& work) {
+  return std::make_unique<IterativeSchur>(pattern, elimination, limits, work);
 }
 
 }  // namespace topograd
