@@ -21,6 +21,10 @@ function(topograd_target_defaults target)
   # Contraction happens only through the fma op.
   target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow
                                            -Wswitch -Werror=switch -Wno-missing-field-initializers)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    # Nor by Eigen's own intrinsics, which join multiplications with additions where this is defined.
+    target_compile_options(${target} PRIVATE -U__ARM_FEATURE_FMA)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC bug 105651: std::string concatenation is taken for overlapping copies.
     target_compile_options(${target} PRIVATE -Wno-restrict)

@@ -152,14 +152,14 @@ int widest_instructions() {
           "TOPOGRAD_INSTRUCTIONS: expected baseline, avx2 or avx512, got \"" + *asked + '"');
     most = static_cast<int>(found - std::begin(kNames));
   }
+  int widest = 0;
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");
-  return std::min(most, avx512 ? 2 : avx2 ? 1 : 0);
-#else
-  return 0;
+  widest = avx512 ? 2 : avx2 ? 1 : 0;
 #endif
+  return std::min(most, widest);
 }
 
 int instructions() {

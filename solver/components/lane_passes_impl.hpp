@@ -13,6 +13,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace topograd {
@@ -47,6 +49,8 @@ TG_INLINE Register root(Register v) {
   return _mm256_sqrt_pd(v);
 #elif defined(__x86_64__)
   return _mm_sqrt_pd(v);
+#elif defined(__aarch64__)
+  return vsqrtq_f64(v);
 #else
   for (Size i = 0; i < kWidth; ++i) v[i] = __builtin_sqrt(v[i]);
   return v;

@@ -17,6 +17,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <sleef.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#include <sleef.h>
 #endif
 
 #ifdef TG_PORTABLE_BITS
@@ -107,6 +110,30 @@ struct Vector<float> {
   static void stream(float* p, Type v) { _mm_stream_ps(p, v); }
 };
 
+#elif defined(__aarch64__)
+
+inline constexpr char kInstructionSet[] = "neon";
+#define TG_SLEEF_F64(name, ulp) Sleef_##name##d2_##ulp
+#define TG_SLEEF_F32(name, ulp) Sleef_##name##f4_##ulp
+
+// C has no stores that bypass the caches here.
+template <>
+struct Vector<double> {
+  using Type = float64x2_t;
+  static constexpr std::size_t kWidth = 2;
+  static Type load(const double* p) { return vld1q_f64(p); }
+  static void store(double* p, Type v) { vst1q_f64(p, v); }
+  static void stream(double* p, Type v) { vst1q_f64(p, v); }
+};
+template <>
+struct Vector<float> {
+  using Type = float32x4_t;
+  static constexpr std::size_t kWidth = 4;
+  static Type load(const float* p) { return vld1q_f32(p); }
+  static void store(float* p, Type v) { vst1q_f32(p, v); }
+  static void stream(float* p, Type v) { vst1q_f32(p, v); }
+};
+
 #else
 
 inline constexpr char kInstructionSet[] = "scalar";
@@ -122,7 +149,7 @@ struct Vector {
 
 #endif
 
-#if defined(__x86_64__)
+#if defined(TG_SLEEF_F64)
 #define TG_VECTOR_FUNCTION1(name, ulp)                                \
   inline Vector<double>::Type vector_##name(Vector<double>::Type a) { \
     return TG_SLEEF_F64(name, ulp)(a);                                \
