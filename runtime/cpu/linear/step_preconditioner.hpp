@@ -1,7 +1,7 @@
 // Preconditioners of the CPU engine's steps, rebuilt before every step.
 #pragma once
 
-#include "../../../codegen/bits.hpp"
+#include "../../../codegen/precision.hpp"
 #include "../../../ir/machine/state_record.hpp"
 #include "../../engine/engine.hpp"
 #include "../../linear/choices.hpp"

@@ -1,7 +1,7 @@
 // The two-level preconditioner on the vectors of an engine.
 #pragma once
 
-#include "../../../codegen/bits.hpp"
+#include "../../../codegen/precision.hpp"
 #include "../../../ir/machine/state_record.hpp"
 #include "../../linear/coarse_plan.hpp"
 #include "../tiles/column.hpp"
