@@ -143,9 +143,10 @@ struct SharedMemory {
   std::vector<std::size_t> each;  ///< numbers of a block's rows, by kernel
 };
 
-/// The loops that add the rows of all blocks with one kernel whose numbers come from the same kinds
-/// of places. A table says for each of their runs how many blocks it has, where their numbers
-/// begin, which scalars they read, and which numbers these have among the free ones.
+/// The loop that adds the rows of all blocks with one kernel whose numbers come from the same kinds
+/// of places. The lanes evaluate blocks side by side; then they add those of each run. Tables say
+/// for each run which blocks it has, where their numbers begin, which scalars they read, and which
+/// numbers these have among the free ones; and for each block which run it is in.
 std::string kind_source(const LaneProgram& program, const std::vector<RowRun>& runs,
                         std::size_t at_once, WalkKernel& out) {
   const ComponentGroup& group = program.group();
@@ -153,29 +154,40 @@ std::string kind_source(const LaneProgram& program, const std::vector<RowRun>& r
   const LaneKernel& kernel = program.kernel(rows.kernel);
   const std::size_t m = kernel.row_count(), n = kernel.free().size(),
                     unknowns = rows.unknowns.size();
-  const std::size_t each = 1 + m * (1 + n), stride = 3 + unknowns + n;
+  const std::size_t each = 1 + m * (1 + n), stride = 4 + unknowns + n;
   const std::size_t table = shared_numbers_of(group) + out.tables.size();
+  std::vector<std::uint32_t> run_of_block;
   for (const RowRun& run : runs) {
     const std::vector<std::uint32_t>& scalars = group.residuals[run.first].unknowns;
-    for (const std::size_t entry : {run.count, run.data, run.numbers})
+    const std::size_t first = run_of_block.size();
+    for (const std::size_t entry : {first, first + run.count, run.data, run.numbers})
       out.tables.push_back(static_cast<std::uint32_t>(entry));
     out.tables.insert(out.tables.end(), scalars.begin(), scalars.end());
     for (const std::uint32_t p : kernel.free())
       out.tables.push_back(program.free_number(scalars[p]));
+    run_of_block.resize(first + run.count, static_cast<std::uint32_t>(&run - runs.data()));
   }
+  out.tables.insert(out.tables.end(), run_of_block.begin(), run_of_block.end());
   Arguments arguments;
-  arguments.add_data(rows, "uint(numbers[at + 1u])", "uint(numbers[at + 2u])");
+  arguments.add_data(rows, "uint(numbers[at + 2u])", "uint(numbers[at + 3u])");
   for (std::size_t p = 0; p < unknowns; ++p)
-    arguments.add(text("t[uint(numbers[at + ", 3 + p, "u])]"));
+    arguments.add(text("t[uint(numbers[at + ", 4 + p, "u])]"));
   for (std::size_t e = 0; e < each; ++e) arguments.add(text("rows[LANE * ", each, "u + ", e, "u]"));
+  const std::string run_at =
+      text(table, "u + ", stride, "u * uint(numbers[", table + runs.size() * stride, "u + from + ");
   codegen::Lines lines(1);
-  lines.open("for (uint run = 0u; run < ", runs.size(), "u; ++run)");
-  lines.line("uint at = ", table, "u + run * ", stride, "u, blocks = uint(numbers[at]);");
-  lines.open("for (uint from = 0u; from < blocks; from += ", at_once, "u)");
-  lines.line("uint here = min(", at_once, "u, blocks - from), j = from + LANE;");
-  lines.line("if (LANE < here) rows", rows.kernel, "(", arguments.text_of(), ");");
+  lines.open("for (uint from = 0u; from < ", run_of_block.size(), "u; from += ", at_once, "u)");
+  lines.line("uint here = min(", at_once, "u, ", run_of_block.size(), "u - from);");
+  lines.open("if (LANE < here)");
+  lines.line("uint at = ", run_at, "LANE]), j = from + LANE - uint(numbers[at]);");
+  lines.line("rows", rows.kernel, "(", arguments.text_of(), ");");
+  lines.close();
   lines.line("SYNC;");
-  lines.line("add_rows(here, ", m, "u, ", n, "u, at + ", 3 + unknowns, "u);");
+  lines.open("for (uint block = 0u; block < here;)");
+  lines.line("uint at = ", run_at, "block]);");
+  lines.line("uint last = min(here, uint(numbers[at + 1u]) - from);");
+  lines.line("add_rows(block, last, ", m, "u, ", n, "u, at + ", 4 + unknowns, "u);");
+  lines.line("block = last;");
   lines.line("SYNC;");
   lines.close();
   lines.close();
@@ -213,21 +225,21 @@ uvec2 pair_of(uint q, uint n) {
   return c < n - r ? uvec2(r, r + c) : uvec2(last, last + c - (n - r));
 }
 
-/// Adds blocks of m rows over n free unknowns to the sums: each of `rows` has twice its cost, its
-/// residuals, and its Jacobian.
-void add_rows(uint here, uint m, uint n, uint table) {
+/// Adds blocks [begin, end) of m rows over the same n free unknowns to the sums: each of `rows` has
+/// twice its cost, its residuals, and its Jacobian.
+void add_rows(uint begin, uint end, uint m, uint n, uint table) {
   uint each = 1u + m * (1u + n);
   EACH(q, 0u, 1u + n + n * (n + 1u) / 2u) {
     T sum = T(0);
     uint place = 0u;
     if (q == 0u) {
-      for (uint b = 0u; b < here; ++b) sum += rows[b * each];
+      for (uint b = begin; b < end; ++b) sum += rows[b * each];
     } else {
       bool of_gradient = q <= n;
       uvec2 ab = of_gradient ? uvec2(q - 1u) : pair_of(q - 1u - n, n);
       uint i = uint(numbers[table + ab.x]), j = uint(numbers[table + ab.y]);
       place = of_gradient ? 1u + i : entry(min(i, j), max(i, j));
-      for (uint b = 0u; b < here; ++b) {
+      for (uint b = begin; b < end; ++b) {
         for (uint r = 0u; r < m; ++r) {
           uint first_of_row = b * each + 1u + m + r * n;
           T other = of_gradient ? rows[b * each + 1u + r] : rows[first_of_row + ab.y];
