@@ -201,7 +201,10 @@ class Passes {
     kernel.to = to ? to->type : Type::u32;
     kernel.keys_out = to.has_value();
     if (to_values) kernel.values = values ? RadixValues::carried : RadixValues::places;
-    std::vector<Argument> moved = {keys.reads(backend_), starts_.reads(backend_)};
+    std::vector<Argument> moved;
+    moved.reserve(5);
+    moved.push_back(keys.reads(backend_));
+    moved.push_back(starts_.reads(backend_));
     if (to_values && values) moved.push_back(values->reads(backend_));
     if (to) moved.push_back(to->writes(backend_));
     if (to_values) moved.push_back(to_values->writes(backend_));
