@@ -3,6 +3,7 @@
 
 #include "packed_text.hpp"
 #include "pose_graph_problem.hpp"
+#include "pose_graph_weights.hpp"
 #include "word_reader.hpp"
 
 #include <algorithm>

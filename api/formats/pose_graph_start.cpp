@@ -7,6 +7,7 @@
 #include "../../solver/solve.hpp"
 #include "disjoint_sets.hpp"
 #include "pose_graph_problem.hpp"
+#include "pose_graph_weights.hpp"
 
 #include <Eigen/Geometry>
 #include <Eigen/LU>

@@ -1,4 +1,4 @@
-// Eigen's decompositions.
+// Eigen's decompositions, and the removal of negative eigenvalues.
 #include "dense.hpp"
 
 #include <Eigen/Eigenvalues>

@@ -1,4 +1,4 @@
-// The outer loop of nonlinear least squares.
+// The outer loop of nonlinear least squares, and the noise of rows in its cost.
 #include "levenberg_marquardt.hpp"
 
 #include "../../ir/error.hpp"

@@ -20,8 +20,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
-#include <stdexcept>
 #include <vector>
 
 namespace topograd::draw {

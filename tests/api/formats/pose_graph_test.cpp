@@ -3,6 +3,7 @@
 #include "../../../api/formats/pose_graph_gnc.hpp"
 #include "../../../api/formats/pose_graph_problem.hpp"
 #include "../../../api/formats/pose_graph_start.hpp"
+#include "../../../api/formats/pose_graph_weights.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../solver/evaluator.hpp"

@@ -4,6 +4,7 @@
 #include "../../../api/formats/bal.hpp"
 #include "../../../api/formats/bundle_adjustment.hpp"
 #include "../../../api/formats/pose_graph_problem.hpp"
+#include "../../../api/formats/pose_graph_weights.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../problems/arap.hpp"
