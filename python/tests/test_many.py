@@ -205,9 +205,9 @@ class Many(unittest.TestCase):
         result = topograd.least_squares_many(lambda x, i: x - table[i], np.zeros((2, 1)), (np.array([2, 0]),),
                                              gtol=-1)
         np.testing.assert_allclose(result.x[:, 0], [0.125, 0.5], rtol=1e-6)
-        with self.assertRaisesRegex(topograd.Error, "does not know precision f32"):
+        with self.assertRaisesRegex(topograd.Error, "does not know linear_solver pcg"):
             topograd.least_squares_many(lambda x, y: x - y, np.zeros((3, 1)), (np.arange(3.0),),
-                                        options={"backend": "vulkan", "precision": "f32"})
+                                        options={"backend": "vulkan", "linear_solver": "pcg"})
 
     def test_arguments_that_do_not_fit_are_refused(self):
         def call(**given):

@@ -100,7 +100,7 @@ std::string wrapped(const std::string& text, std::size_t column, std::size_t use
   return out + '\n';
 }
 
-std::string row(const OptionText& option, bool with_problems) {
+std::string help_row(const OptionText& option, bool with_problems) {
   std::string head = "  " + option.name;
   if (!option.value.empty() && !option.positional()) head += ' ' + option.value;
   std::string text = option.description;
@@ -235,7 +235,8 @@ std::string help_text(const CommandText& command, const std::string& problem) {
   for (const std::string& group : groups_of(command)) {
     std::string rows;
     for (const OptionText& option : command.options) {
-      if (option.group == group && applies(option, problem)) rows += row(option, problem.empty());
+      if (option.group == group && applies(option, problem))
+        rows += help_row(option, problem.empty());
     }
     if (!rows.empty()) text += '\n' + group + ":\n" + rows;
   }
@@ -274,7 +275,7 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-std::string row(const OptionText& option) {
+std::string page_row(const OptionText& option) {
   std::string head = option.name;
   if (!option.value.empty() && !option.positional()) head += ' ' + option.value;
   std::string text = option.description;
@@ -293,7 +294,7 @@ void add_command(const CommandText& command, std::string& page) {
       group = option.group;
       page += "\n| " + group + " | |\n|---|---|\n";
     }
-    page += row(option);
+    page += page_row(option);
   }
   if (!command.examples.empty()) page += "\n```sh\n";
   for (const std::string& example : command.examples) page += example + '\n';
