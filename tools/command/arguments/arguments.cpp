@@ -172,6 +172,21 @@ void check_folder(const std::string& path) {
   if (!writable) throw Error(ErrorCode::File, path + ": no file can be written in this folder");
 }
 
+/// Throws Error{File} for an output that is not writable, but for those whose folder is made with
+/// them.
+///
+///   beside_folders  paths of outputs that are made with the folders that hold them
+void check_all_writable(const std::vector<OutputFile>& outputs,
+                        const std::vector<std::string>& beside_folders) {
+  for (const OutputFile& output : outputs) {
+    std::error_code failed;
+    const std::filesystem::path holder = std::filesystem::path(output.path).parent_path();
+    const bool made_later = std::ranges::find(beside_folders, output.path) != beside_folders.end();
+    if (!made_later || holder.empty() || std::filesystem::exists(holder, failed))
+      check_writable(output.path);
+  }
+}
+
 /// Declares the outputs, and compares them with the files that the command names to read. Throws
 /// Error{InvalidArgument} if one would overwrite another or such a file, then Error{File} if one is
 /// not writable.
@@ -205,13 +220,7 @@ void check_outputs(const CLI::App& app, const CommandFacts& facts) {
     for (const std::string& value : option->results())
       if (std::filesystem::is_regular_file(value, failed)) input_file(value);
   }
-  for (const OutputFile& output : outputs) {
-    std::error_code failed;
-    const std::filesystem::path holder = std::filesystem::path(output.path).parent_path();
-    const bool made_later = std::ranges::find(beside_folders, output.path) != beside_folders.end();
-    if (!made_later || holder.empty() || std::filesystem::exists(holder, failed))
-      check_writable(output.path);
-  }
+  check_all_writable(outputs, beside_folders);
 }
 
 /// The message for a missing subcommand: the existing ones, and the argument in its place.
