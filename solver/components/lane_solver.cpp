@@ -914,13 +914,19 @@ void LaneSolver::reconsider(std::size_t at) {
       result.successful + result.unsuccessful >= options_.max_iterations)
     return;
   lane.left = point(at);
+  probe_lost(at);
+  go_to(Phase::turn);
+}
+
+/// Puts the probe where the lane is, with unknowns whose columns may be lost back at the start.
+void LaneSolver::probe_lost(std::size_t at) {
+  const Lane& lane = lanes_now_[at];
   for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = lane.left[s];
   for (std::uint32_t k = 0; k < n_; ++k) {
     if (!may_be_lost(at, k)) continue;
     const std::uint32_t s = coordinates_[k].scalar;
     number(numbers_.x, s, at) = start_[group_.x[s].at(lane.component)];
   }
-  go_to(Phase::turn);
 }
 
 /// Goes on from the probe, where unknowns are back where they began, if they had columns there.

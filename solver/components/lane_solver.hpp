@@ -199,6 +199,7 @@ class LaneSolver {
   void find_covariance(std::size_t at, double* out);
   bool may_be_lost(std::size_t at, std::uint32_t k) const;
   void reconsider(std::size_t at);
+  void probe_lost(std::size_t at);
   void turn(std::size_t at);
   void go_back(std::size_t at);
 
