@@ -320,7 +320,7 @@ class Parser {
     }
   }
 
-  // What elements say of each other.
+  // References from one element to another.
 
   static std::optional<std::uint32_t> look_up(const Numbers& numbers, double id) {
     const auto found = numbers.find(static_cast<std::uint32_t>(id));
@@ -365,7 +365,7 @@ class Parser {
   std::vector<View> views_;
   Numbers view_numbers_, camera_numbers_, frame_numbers_, point_numbers_;
   std::unordered_map<std::uint32_t, std::string> classes_;  ///< by polymorphic id
-  // Where the parser is:
+  // The place of the parser in the scene.
   std::vector<std::string> seen_;  ///< keys of the scene
   std::string section_;
   std::size_t element_ = 0, count_ = 0, first_ = 0;  ///< of numbers: all, and before the element

@@ -30,7 +30,7 @@ struct WalkCounts {
   double kernel_seconds = 0;
 };
 
-/// What walks have to know of the device that the options choose.
+/// The facts about the chosen device on which walks depend.
 struct WalkDevice {
   std::string name;
   Precision precision = Precision::f32;  ///< f64 if that is asked for and the device has it

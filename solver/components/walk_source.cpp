@@ -399,7 +399,7 @@ void main() {
 }
 )";
 
-/// Whether a bound holds a free coordinate, and x + d within the bounds.
+/// Writes move(), which sets t = x + d within the bounds, and is_held().
 std::string move_source(const LaneProgram& program) {
   const ComponentGroup& group = program.group();
   std::string limits, held = "false";

@@ -39,14 +39,12 @@ DeviceFacts probe_device(const SolverOptions& options) {
     const std::vector<vk::DeviceInfo> list = vk::devices(wanted);
     found = true;
     const vk::DeviceInfo& info = list.at(vk::choose_device(list, wanted));
-    const std::uint32_t shared = info.limits.shared_memory_bytes;
-    const std::uint32_t most_shared = options.restrictions.shared_memory_bytes;
     return {.usable = true,
             .name = info.name,
             .software = info.software(),
             .float64 = info.features.has_float64(),
             .emulated_float64 = info.features.emulated_float64,
-            .shared_memory_bytes = most_shared > 0 ? std::min(shared, most_shared) : shared};
+            .shared_memory_bytes = info.limits.shared_memory_bytes};
   } catch (const Error& error) {
     if (error.code() == ErrorCode::InvalidArgument)
       throw;  // the caller's mistake, not the machine's
