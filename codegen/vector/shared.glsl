@@ -33,6 +33,7 @@ precise REAL projected = g;
 if (moved < low) projected = x - low;
 if (moved > high) projected = x - high;
 bool stays = (x <= low && g > REAL(0)) || (x >= high && g < REAL(0));
+if (stays) projected = REAL(0);  // where x - g is rounded to x
 held_scalars[k] = stays ? 1u : 0u;
 if (stays) gradient[k] = REAL(0);
 SUM v = SUM(projected);

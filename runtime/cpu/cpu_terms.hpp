@@ -36,13 +36,13 @@ struct Box {
     if (x > static_cast<T>(upper[i])) x = static_cast<T>(upper[i]);
     return x;
   }
-  /// The part of the gradient's entry that the box leaves free: x minus the nearest to x − g.
+  /// The part of the gradient's entry that the box leaves free: x minus the nearest to x − g, which
+  /// may be rounded to x.
   template <class T>
   T projected_gradient(std::size_t i, T x, T g) const {
     if (empty()) return g;
-    const T low = static_cast<T>(lower[i]), high = static_cast<T>(upper[i]);
-    const T moved = x - g;
-    return moved < low ? x - low : moved > high ? x - high : g;
+    const T below = x - static_cast<T>(lower[i]), above = x - static_cast<T>(upper[i]);
+    return g > below ? below : g < above ? above : g;
   }
   /// True if scalar i is on a bound against which the gradient pushes.
   template <class T>

@@ -183,7 +183,7 @@ runtime::PointReport HostEngine::linearize() {
     const bool whole = column != TangentSpace::kNone && space_->block_of(k) == nullptr &&
                        moved[k] == x_[k] + minus[column];
     // The difference would lose the digits of a gradient that is small beside x.
-    const double v = whole ? g[column] : x_[k] - moved[k];
+    const double v = space_->is_active(k, x_, g) ? 0 : whole ? g[column] : x_[k] - moved[k];
     report.gradient_max_norm = std::max(report.gradient_max_norm, std::fabs(v));
     square += v * v;
   }
