@@ -273,6 +273,14 @@ ConstraintTerms constraint_terms(Method method) {
   return method == Method::barrier ? ConstraintTerms::barriers : ConstraintTerms::penalties;
 }
 
+void hold_at_bounds(const runtime::Model& model, std::span<const double> x,
+                    std::span<double> gradient) {
+  for (std::size_t k = 0; k < gradient.size() && !model.lower.empty(); ++k) {
+    const bool pushed = gradient[k] > 0 ? x[k] <= model.lower[k] : x[k] >= model.upper[k];
+    if (pushed) gradient[k] = 0;
+  }
+}
+
 bool has_bounds(const Problem& problem) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto below = [](double bound) { return bound > -kInfinity; };

@@ -114,6 +114,10 @@ void check_manifolds(const char* call, const Problem& problem, std::span<const d
 /// angles of rotations to [0, π]. Blocks with fixed or bounded coordinates stay.
 void reduce_manifolds(const Problem& problem, std::span<double> x);
 
+/// Entries of a gradient against whose bound it pushes its scalar become 0.
+void hold_at_bounds(const runtime::Model& model, std::span<const double> x,
+                    std::span<double> gradient);
+
 /// True if a scalar has a finite bound now; removed bounds do not count.
 bool has_bounds(const Problem& problem);
 

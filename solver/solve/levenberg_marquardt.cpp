@@ -202,6 +202,7 @@ void Minimizer::linearize(Engines& engines, StepSolver& solver) {
   const double begin = control_.elapsed();
   runtime::Engine& engine = engines.for_steps(solver.needs());
   runtime::PointReport point = runtime::damped_steps(engine).linearize();
+  add_free_gradient(engine, point);
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   here_.reset();
@@ -210,6 +211,25 @@ void Minimizer::linearize(Engines& engines, StepSolver& solver) {
   rules_.set_point(point, started_ ? summary_.initial_cost : point.cost);
   summary_.optimality = rules_.optimality();
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
+}
+
+/// Engines report the part of a gradient that leads to a bound as Ceres does, by the distance from
+/// it, which is small in the units of many problems. A solve does not end by that.
+void Minimizer::add_free_gradient(runtime::Engine& engine, runtime::PointReport& point) const {
+  const runtime::Model& model = model_.model;
+  const double bound = options_.absolute_gradient_tolerance;
+  const bool would_end = bound > 0 && point.gradient_max_norm <= bound;
+  if (!would_end || model.lower.empty() || !options_.scale_free) return;
+  std::vector<double> x(model.scalars), gradient(model.scalars);
+  engine.point(x);
+  engine.gradient(gradient);
+  hold_at_bounds(model, x, gradient);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const bool bounded = std::isfinite(model.lower[k]) || std::isfinite(model.upper[k]);
+    const bool moves = model.constant.empty() || model.constant[k] == 0;
+    if (bounded && moves)
+      point.gradient_max_norm = std::max(point.gradient_max_norm, std::abs(gradient[k]));
+  }
 }
 
 void Minimizer::prepare_steps(runtime::Engine& engine) {

@@ -75,6 +75,7 @@ class Minimizer {
   /// Looks at the point; what solves for steps follows it by prepare_steps(). Another engine may
   /// serve from here on.
   void linearize(Engines& engines, StepSolver& solver);
+  void add_free_gradient(runtime::Engine& engine, runtime::PointReport& point) const;
   void prepare_steps(runtime::Engine& engine);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(Engines& engines, StepSolver& solver);
