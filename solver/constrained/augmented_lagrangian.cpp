@@ -45,8 +45,12 @@ void AugmentedLagrangian::start() {
     squared += scaled * scaled;
   }
   run_.start(gradient, std::move(penalised));
-  rule_.start(run_.options.initial_penalty, run_.objective, squared,
-              static_cast<std::size_t>(std::ranges::count(run_.equality, false)));
+  run_.measure_curvature(gradient);
+  rule_.start({.asked = run_.options.initial_penalty,
+               .cost = run_.objective,
+               .squared_violation = squared,
+               .inequalities = static_cast<std::size_t>(std::ranges::count(run_.equality, false)),
+               .curvature = run_.curvature});
   set_multipliers();
   bound_ = kFirstBound * begin_;
 }

@@ -86,7 +86,12 @@ bool Barrier::start() {
   if (run_.refuse_fixed() || refuse_outside()) return false;
   run_.penalties.set_weights(1, 0);
   run_.start(gradient, run_.gradient());
-  rule_.start(run_.options.initial_penalty, run_.objective, squared, 0);
+  run_.measure_curvature(gradient);
+  rule_.start({.asked = run_.options.initial_penalty,
+               .cost = run_.objective,
+               .squared_violation = squared,
+               .inequalities = 0,
+               .curvature = run_.curvature});
   mu_ = first_barrier(gradient);
   set_numbers();
   std::vector<double> all = run_.gradient();
@@ -154,9 +159,11 @@ void Barrier::sharpen(std::vector<double>& gradient) {
   fit_multipliers(run_, {.rows = active, .units = units, .kept = kKeptMultiplier}, gradient);
 }
 
-/// λ is larger than c, in units of the cost and of the distance from the constraint.
+/// λ is larger than c, in the units of the objective's curvature and of the distance from the
+/// constraint.
 bool Barrier::is_active(std::size_t row) const {
-  return run_.multipliers[row] > run_.cost_unit() * run_.scale[row] * run_.scale[row] * c_[row];
+  const double unit = run_.curvature > 0 ? run_.curvature : run_.cost_unit();
+  return run_.multipliers[row] > unit * run_.scale[row] * run_.scale[row] * c_[row];
 }
 
 void Barrier::look() {

@@ -17,6 +17,16 @@
 
 namespace topograd {
 
+/// What the first μ depends on.
+struct PenaltyStart {
+  double asked = 0;              ///< SolverOptions::initial_penalty; 0: chosen
+  double cost = 0;               ///< of the objective
+  double squared_violation = 0;  ///< Σ (d c)²
+  std::size_t inequalities = 0;  ///< rows that are penalised: where many bend, μ starts small, so
+                                 ///< that steps may pass bends, and multipliers find what is active
+  double curvature = 0;          ///< of the objective, along gradients of constraints; 0: unknown
+};
+
 /// μ of an augmented Lagrangian, and how fast the violation falls.
 ///
 /// μ grows only after minimisations that reached their tolerance: otherwise it is not μ that keeps
@@ -32,12 +42,8 @@ struct PenaltyRule {
   double before = std::numeric_limits<double>::infinity();  ///< at the last look()
   int stalls = 0;                                           ///< looks in a row without progress
 
-  /// The first μ, from the cost and the squared violation at the start.
-  ///
-  ///   asked         SolverOptions::initial_penalty; 0: chosen
-  ///   inequalities  number of their rows that are penalised: where many bend, μ starts small, so
-  ///                 that steps may pass bends, and multipliers find what is active
-  void start(double asked, double cost, double squared_violation, std::size_t inequalities);
+  /// The first μ.
+  void start(const PenaltyStart& at);
   /// Takes the violation after a minimisation: μ grows if it did not fall to a quarter. True if
   /// multipliers are to follow the violation, which has fallen.
   ///
@@ -131,6 +137,7 @@ struct ConstrainedRun {
   KktResiduals kkt;
   double objective = 0, first_objective = 0;
   double first_distance = 0;   ///< largest_distance() at the start
+  double curvature = 0;        ///< of the objective at the start: the unit of μ; 0: unknown
   double violation_slope = 0;  ///< max |∇ ½ ‖d violation‖²| / ‖d violation‖ at the start
   Stationarity gradients;      ///< by the objective's gradient
 
@@ -144,6 +151,12 @@ struct ConstrainedRun {
   std::vector<double> gradient();
   /// The gradient of the objective alone; `objective` is its value. Weights become 0.
   std::vector<double> objective_gradient();
+  /// Measures `curvature` at the present point: ‖J v‖² / ‖v‖² of sums of squares, v being a sum of
+  /// the rows d ∇c. Of other costs ‖∇²f v‖ / ‖v‖, or ‖∇f‖ per ‖d violation‖ if that is larger.
+  /// Weights become 0.
+  ///
+  ///   gradient  of the objective
+  void measure_curvature(std::span<const double> gradient);
   /// max |g| over what is free and within the bounds; g becomes the projected gradient.
   double projected_max(std::vector<double>& gradient) const;
 
@@ -170,7 +183,8 @@ struct ConstrainedRun {
   bool refuse_fixed();
   /// The gradient and multipliers' conditions are met as well as rounding lets them be.
   bool stationary() { return gradients.reached(kkt.stationarity, options.kkt_tolerance); }
-  /// The larger of the objective here and at the start, at most 1; 1 if both are 0.
+  /// The larger of the objective here and at the start, at most 1; if both are 0, how far its first
+  /// gradient would lower it on the way to the farthest constraint.
   double cost_unit() const;
   /// λ c are small enough: at most 10 kkt_tolerance in the units of the objective.
   double complementarity_bound() const;
@@ -195,7 +209,9 @@ struct ConstrainedRun {
 
  private:
   void list_rows();
+  std::vector<double> across_constraints();
 
+  double first_promise_ = 0;   // largest |∇f_i| times the largest d |c|, at the start
   std::vector<double> norms_;  // by row: the largest ‖∇c‖ so far
 };
 

@@ -29,21 +29,25 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// A problem of the table as a Problem.
 class Tabulated {
  public:
-  explicit Tabulated(const Json& row, const char* start = "start")
+  ///   size  factor of the square root of the cost
+  ///   unit  factor of all unknowns
+  explicit Tabulated(const Json& row, const char* start = "start", double size = 1, double unit = 1)
       : x_(row[row.contains(start) ? start : "start"].get<std::vector<double>>()) {
+    for (double& number : x_) number *= unit;
     const Parameters x = problem_.add_parameters(x_);
     for (std::size_t k = 0; k < x_.size(); ++k) {
       names_.parameters.push_back("x" + std::to_string(k + 1));
-      problem_.set_bounds(x, k, 0, bound(row, "lower", k, -kInf), bound(row, "upper", k, kInf));
+      problem_.set_bounds(x, k, 0, unit * bound(row, "lower", k, -kInf),
+                          unit * bound(row, "upper", k, kInf));
     }
     const auto value = [&](const std::string& text, const Parameters& of) {
       std::vector<Value> leaves;
-      for (std::size_t k = 0; k < x_.size(); ++k) leaves.push_back(of[k]);
+      for (std::size_t k = 0; k < x_.size(); ++k) leaves.push_back(of[k] / unit);
       return to_values(parse(text, names_), {.parameters = leaves, .data = {}, .uniforms = {}})[0];
     };
-    if (row.contains("energy")) problem_.add_energy(value(row["energy"], x));
+    if (row.contains("energy")) problem_.add_energy(size * size * value(row["energy"], x));
     for (const Json& text : row.value("squares", Json::array()))  // the cost is half their squares
-      problem_.add_residual(literal(std::numbers::sqrt2) * value(text, x));
+      problem_.add_residual(literal(size * std::numbers::sqrt2) * value(text, x));
     for (const Json& text : row.value("equalities", Json::array()))
       problem_.add_equality(value(text, x), {.label = "equality"});
     const Parameters y = inequalities_.add_parameters(y_);
@@ -98,6 +102,29 @@ Json table() {
 }
 
 }  // namespace
+
+void check_units(const SolverOptions& options, std::size_t least) {
+  const struct { double size, unit; } rows[] = {{1e5, 1}, {1e-5, 1}, {1, 1e5}, {1, 1e-5}};
+  for (const auto& as : rows) {
+    std::size_t solved = 0;
+    for (const Json& row : table()) {
+      const bool barrier = options.method == Method::barrier;
+      if (barrier && !row.contains("inequalities")) continue;
+      Tabulated tabulated(row, barrier ? "interior" : "start", as.size, as.unit);
+      const Summary s = solve(tabulated.problem(), options);
+      const double minimum = row["minimum"];
+      const double f = s.final_cost / (as.size * as.size) + row.value("offset", 0.0);
+      const bool right = std::abs(f - minimum) < 1e-5 * std::max(1.0, std::abs(minimum));
+      const bool converged = s.termination == Termination::CONVERGENCE;
+      SCOPED_TRACE("problem " + row["number"].dump() + ": " + s.message);
+      EXPECT_TRUE(right || !converged) << f << ", expected " << minimum;
+      EXPECT_NE(s.termination, Termination::INFEASIBLE);
+      solved += right && converged ? 1 : 0;
+    }
+    EXPECT_GE(solved, least) << "square root of the cost x " << as.size << ", unknowns x "
+                             << as.unit;
+  }
+}
 
 void check_hock_schittkowski(const SolverOptions& options) {
   const Json problems = table();

@@ -1,0 +1,189 @@
+// Constrained solves in other units of residuals and unknowns, against optima found by enumeration.
+#include <gtest/gtest.h>
+
+#include "../../../solver/solve.hpp"
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+constexpr int kUnknowns = 4;
+constexpr int kResiduals = 7;
+
+/// Least ½ ‖A x − b‖² with C x >= d, E x = e and −side <= x <= side.
+struct Program {
+  Eigen::MatrixXd a, c, equal;
+  Eigen::VectorXd b, d, e;
+  Eigen::VectorXd start;  // meets the inequalities, strictly
+  double side = 0;        // 0: no bounds
+
+  Program(unsigned seed, int inequalities, int equalities, bool bounded) {
+    std::mt19937 random(seed);
+    const auto number = [&] { return static_cast<double>(random()) / 2147483648.0 - 1; };
+    const auto matrix = [&](int rows, int columns) {
+      Eigen::MatrixXd out(rows, columns);
+      for (Eigen::Index k = 0; k < out.size(); ++k) out(k) = number();
+      return out;
+    };
+    a = matrix(kResiduals, kUnknowns);
+    b = 3 * matrix(kResiduals, 1);
+    start = 0.4 * matrix(kUnknowns, 1);
+    const Eigen::VectorXd inside = 0.4 * matrix(kUnknowns, 1);
+    c = matrix(inequalities, kUnknowns);
+    d = c * start - 0.25 * Eigen::VectorXd::Ones(inequalities);
+    for (Eigen::Index k = 0; k < d.size(); ++k) d[k] = std::min(d[k], c.row(k).dot(inside) - 0.05);
+    equal = matrix(equalities, kUnknowns);
+    e = equal * inside;
+    if (bounded) side = 0.5;
+  }
+
+  /// All constraints of the form row x >= right, after the equalities.
+  void rows(Eigen::MatrixXd& row, Eigen::VectorXd& right) const {
+    const Eigen::Index sides = side > 0 ? 2 * kUnknowns : 0;
+    row = Eigen::MatrixXd::Zero(c.rows() + sides, kUnknowns);
+    right.resize(row.rows());
+    row.topRows(c.rows()) = c;
+    right.head(d.size()) = d;
+    for (Eigen::Index k = 0; k < sides; ++k) {
+      row(c.rows() + k, k / 2) = k % 2 == 0 ? 1 : -1;
+      right[c.rows() + k] = -side;
+    }
+  }
+
+  /// The optimum: of every set of active rows the one that meets the KKT conditions.
+  Eigen::VectorXd optimum() const {
+    Eigen::MatrixXd row;
+    Eigen::VectorXd right, best = Eigen::VectorXd::Constant(kUnknowns, std::nan(""));
+    rows(row, right);
+    for (unsigned set = 0; set < 1u << row.rows(); ++set) {
+      std::vector<Eigen::Index> active;
+      for (Eigen::Index k = 0; k < row.rows(); ++k)
+        if ((set >> k & 1) != 0) active.push_back(k);
+      const Eigen::Index held = equal.rows() + static_cast<Eigen::Index>(active.size());
+      if (held > kUnknowns) continue;
+      Eigen::MatrixXd kkt = Eigen::MatrixXd::Zero(kUnknowns + held, kUnknowns + held);
+      Eigen::VectorXd side_of(kUnknowns + held);
+      kkt.topLeftCorner(kUnknowns, kUnknowns) = a.transpose() * a;
+      side_of.head(kUnknowns) = a.transpose() * b;
+      for (Eigen::Index k = 0; k < held; ++k) {
+        const bool is_equality = k < equal.rows();
+        const Eigen::RowVectorXd normal =
+            (is_equality ? equal : row)
+                .row(is_equality ? k : active[static_cast<std::size_t>(k - equal.rows())]);
+        kkt.row(kUnknowns + k).head(kUnknowns) = normal;
+        kkt.col(kUnknowns + k).head(kUnknowns) = -normal.transpose();
+        side_of[kUnknowns + k] =
+            is_equality ? e[k] : right[active[static_cast<std::size_t>(k - equal.rows())]];
+      }
+      const Eigen::FullPivLU<Eigen::MatrixXd> lu(kkt);
+      if (!lu.isInvertible()) continue;
+      const Eigen::VectorXd z = lu.solve(side_of);
+      const bool feasible =
+          row.rows() == 0 || (row * z.head(kUnknowns) - right).minCoeff() > -1e-12;
+      const Eigen::Index signs = held - equal.rows();
+      if (feasible && (signs == 0 || z.tail(signs).minCoeff() > -1e-12)) best = z.head(kUnknowns);
+    }
+    return best;
+  }
+
+  struct Result {
+    Summary summary;
+    Eigen::VectorXd x;
+  };
+
+  /// Residuals times `size`, unknowns times `unit`.
+  Result solve(Method method, double size, double unit) const {
+    std::vector<double> x(start.data(), start.data() + kUnknowns);
+    for (double& one : x) one *= unit;
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    const auto product = [&](const Eigen::MatrixXd& m, Eigen::Index row) {
+      Value sum = m(row, 0) / unit * u[0];
+      for (std::size_t k = 1; k < kUnknowns; ++k)
+        sum = sum + m(row, static_cast<Eigen::Index>(k)) / unit * u[k];
+      return sum;
+    };
+    for (Eigen::Index k = 0; k < a.rows(); ++k) problem.add_residual(size * (product(a, k) - b[k]));
+    for (Eigen::Index k = 0; k < c.rows(); ++k) problem.add_inequality(product(c, k) - d[k]);
+    for (Eigen::Index k = 0; k < equal.rows(); ++k) problem.add_equality(product(equal, k) - e[k]);
+    for (std::size_t k = 0; k < kUnknowns && side > 0; ++k)
+      problem.set_bounds(u, k, 0, -side * unit, side * unit);
+    Result out;
+    out.summary = topograd::solve(problem, {.backend = Backend::cpu, .method = method});
+    out.x = Eigen::Map<Eigen::VectorXd>(x.data(), kUnknowns) / unit;
+    return out;
+  }
+};
+
+/// Kinds of constraints of a program.
+struct Kind {
+  const char* name;
+  int inequalities, equalities;
+  bool bounded;
+};
+
+constexpr Kind kKinds[] = {
+    {"inequalities", 3, 0, false},
+    {"equality", 0, 1, false},
+    {"both", 3, 1, false},
+    {"inequalities and bounds", 3, 0, true},
+    {"equality and bounds", 0, 1, true},
+    {"all", 3, 1, true},
+};
+
+// A penalty of 300 was 1e12 times the curvature of some objectives, and 1e-12 times that of others:
+// of these solves six in ten ended at their optimum, and 61 of 2,160 elsewhere with CONVERGENCE.
+TEST(ConstrainedUnits, OfResidualsAndUnknownsChangeNothing) {
+  constexpr double kSizes[] = {1, 1e7, 1e-7, 1e12, 1e-12};
+  constexpr double kUnits[] = {1, 1e7, 1e-7};
+  for (const Kind& kind : kKinds) {
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      const Program program(seed, kind.inequalities, kind.equalities, kind.bounded);
+      const Eigen::VectorXd best = program.optimum();
+      ASSERT_TRUE(best.allFinite()) << kind.name << ", seed " << seed;
+      for (const Method method : {Method::augmented_lagrangian, Method::barrier}) {
+        for (const double size : kSizes) {
+          for (const double unit : kUnits) {
+            const Program::Result result = program.solve(method, size, unit);
+            SCOPED_TRACE(std::string(kind.name) + ", seed " + std::to_string(seed) + ", " +
+                         std::string(name(method)) + ", residuals x " + std::to_string(size) +
+                         ", unknowns x " + std::to_string(unit) + ": " + result.summary.message);
+            EXPECT_EQ(result.summary.termination, Termination::CONVERGENCE);
+            EXPECT_LT((result.x - best).norm(), 1e-6 * (1 + best.norm()));
+          }
+        }
+      }
+    }
+  }
+}
+
+// At a bound of 1e7 a gradient below the spacing of numbers there was counted in full.
+TEST(ConstrainedUnits, ABoundHoldsASmallGradient) {
+  for (const bool manifold : {false, true}) {
+    std::vector<double> x = {1e7, 3}, q = {1, 0, 0, 0};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    problem.set_bounds(u, 0, 0, 1e7, 2e7);
+    problem.add_residual(1e-14 * u[0]);  // a gradient of 1e-21
+    problem.add_residual(1e-7 * (u[1] - 5.0));
+    if (manifold) {  // another engine
+      const Parameters rotation = problem.add_parameters(q, 4);
+      problem.set_manifold(rotation, Manifold::quaternion());
+      problem.add_residual(1e-7 * rotation.quat(0).x);
+    }
+    const Summary summary = topograd::solve(problem, {.backend = Backend::cpu});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_EQ(x[0], 1e7);
+    EXPECT_LT(summary.iterations.back().gradient_max_norm, 1e-22) << manifold;
+  }
+}
+
+}  // namespace
+}  // namespace topograd
