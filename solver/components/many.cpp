@@ -194,7 +194,7 @@ struct CopiesSolver::Impl {
   static SolverOptions options_of(const SolverOptions& options) {
     SolverOptions out = resolved(options);
     if (out.method == Method::automatic) out.method = Method::levenberg_marquardt;
-    return out;
+    return component_options(std::move(out));
   }
   static ProblemModel model_of(const Problem& prototype, const SolverOptions& options) {
     ProblemUse::settle_long_blocks(prototype, true);

@@ -34,8 +34,6 @@ std::string option(const char* name, std::string_view value) {
 std::string obstacle_of_steps(const SolverOptions& o) {
   if (o.method != Method::levenberg_marquardt && o.method != Method::gauss_newton)
     return option("method", name(o.method));
-  if (o.precision != Precision::f64 && o.backend != Backend::vulkan)
-    return option("precision", codegen::name(o.precision));
   if (o.linear_solver != LinearSolver::automatic && o.linear_solver != LinearSolver::cholesky)
     return option("linear_solver", name(o.linear_solver));
   if (o.factor == FactorPlace::device || o.factor == FactorPlace::cholmod)
@@ -213,6 +211,11 @@ void check_components(const char* call, const ProblemModel& model, const SolverO
   if (obstacle.empty()) obstacle = obstacle_of_problem(model, options);
   if (!obstacle.empty())
     throw Error(ErrorCode::Unsupported, std::string(call) + " does not know " + obstacle);
+}
+
+SolverOptions component_options(SolverOptions options) {
+  if (options.backend != Backend::vulkan) options.precision = Precision::f64;
+  return options;
 }
 
 std::string obstacle_of(const SolverOptions& o) {
@@ -429,6 +432,7 @@ void ComponentSolver::run(std::span<double> x, Summary& summary) {
   const auto begin = LaneSolver::Clock::now();
   summary.backend = "cpu";
   summary.device = runtime::cpu::interpreter_name(s.options.precision, s.pool.threads());
+  summary.precision = s.options.precision;
   summary.why = "components are solved for by the interpreter";
   summary.linear_solver = LinearSolver::cholesky;
   summary.linear_solver_note = "dense, for each component";

@@ -23,6 +23,9 @@ inline constexpr std::uint32_t kLargestSeparate = 1024;
 /// Why components cannot be solved for separately with these options, whatever the problem is;
 /// empty: they can.
 std::string obstacle_of(const SolverOptions& options);
+/// The options of a solve of separate components: on the CPU they are solved in f64, whatever
+/// precision is asked for.
+SolverOptions component_options(SolverOptions options);
 
 /// The decision of SolverOptions::components.
 struct ComponentChoice {

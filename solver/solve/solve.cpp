@@ -388,7 +388,8 @@ struct Solver::Impl {
     const platform::EndableWork endable;
     summary.times.plan_seconds += seconds_since(begin);
     const runtime::Model& model = state_.model.model;
-    ComponentSolver(groups, options, model.lower, model.upper, ComponentSolver::Runs::once)
+    const SolverOptions own = component_options(options);
+    ComponentSolver(groups, own, model.lower, model.upper, ComponentSolver::Runs::once)
         .run(state_.best.x, summary);
     return true;
   }

@@ -474,6 +474,27 @@ TEST(Components, SameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+// Numbers of the interpreter's lanes are f64: a smaller precision is for devices.
+TEST(Components, AnyPrecisionIsF64OnTheCpu) {
+  std::vector<std::vector<double>> results;
+  for (const Precision precision : {Precision::f64, Precision::mixed, Precision::f32}) {
+    Parts parts;
+    for (std::size_t k = 0; k < 100; ++k) parts.add(k % 5, k);
+    SolverOptions options = on_cpu(Components::separate);
+    options.precision = precision;
+    const Summary summary = solve(parts.problem, options);
+    EXPECT_TRUE(summary.components.separate);
+    EXPECT_EQ(summary.precision, Precision::f64);
+    std::vector<double>& all = results.emplace_back();
+    for (const auto& memory : parts.memory) {
+      const std::vector<double> numbers = numbers_of(*memory);
+      all.insert(all.end(), numbers.begin(), numbers.end());
+    }
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
 TEST(Components, WhatTheyDoNotKnowIsRefusedByName) {
   const auto message = [](const SolverOptions& options, bool energy) {
     Parts parts;
@@ -494,9 +515,6 @@ TEST(Components, WhatTheyDoNotKnowIsRefusedByName) {
   SolverOptions options = on_cpu(Components::separate);
   options.linear_solver = LinearSolver::pcg;
   EXPECT_EQ(message(options, false), begin + "linear_solver pcg" + end);
-  options = on_cpu(Components::separate);
-  options.precision = Precision::f32;
-  EXPECT_EQ(message(options, false), begin + "precision f32" + end);
   options = on_cpu(Components::separate);
   options.method = Method::dogleg;
   EXPECT_EQ(message(options, false), begin + "method dogleg" + end);
