@@ -7,8 +7,10 @@
 #include "problem_file/problem_file_curve.hpp"
 #include "problem_file/problem_file_place.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,6 +3,8 @@
 
 #include "rules.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>

@@ -6,6 +6,8 @@
 #include "local_model.hpp"
 #include "rank_part.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>

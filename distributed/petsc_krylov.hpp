@@ -3,6 +3,7 @@
 
 #include <petscksp.h>
 #include <petscsys.h>
+#include <span>
 #include <string>
 
 #include "../ir/error.hpp"

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <string_view>
 #include <vector>
 
 #include "../ir/error.hpp"

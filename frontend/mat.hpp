@@ -4,6 +4,8 @@
 #include "vec.hpp"
 
 #include <array>
+#include <cstddef>
+#include <ostream>
 
 namespace topograd {
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
+#include <utility>
 
 #include "../ir/batch/batch.hpp"
 #include "../ir/topology/topology.hpp"

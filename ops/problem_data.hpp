@@ -1,6 +1,8 @@
 // Arrays and tensors as data of least-squares problems.
 #pragma once
 
+#include <type_traits>
+
 #include "../frontend/problem.hpp"
 #include "array/array.hpp"
 #include "tensor/tensor.hpp"

@@ -7,6 +7,7 @@
 #include "../api/formats/mesh/mesh.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

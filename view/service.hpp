@@ -5,6 +5,7 @@
 #include "server/server.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>

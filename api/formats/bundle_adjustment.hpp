@@ -4,6 +4,8 @@
 #include "../../frontend/problem.hpp"
 #include "bundle_scene.hpp"
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -4,6 +4,7 @@
 #include "../kernel.hpp"
 #include "text.hpp"
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <span>

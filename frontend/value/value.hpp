@@ -4,6 +4,7 @@
 #include "tape.hpp"
 
 #include <concepts>
+#include <cstdint>
 #include <iosfwd>
 #include <type_traits>
 

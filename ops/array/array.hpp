@@ -6,8 +6,10 @@
 #include "../run/storage.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <ranges>
 #include <span>
 #include <string>

@@ -1,12 +1,15 @@
 // Internal: expressions as kernel source, and in tiles of elements by the interpreter.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "../../codegen/kernel.hpp"

@@ -4,6 +4,7 @@
 #include "map.hpp"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace topograd::ops {
 

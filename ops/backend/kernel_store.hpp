@@ -4,9 +4,11 @@
 #include "../../codegen/glsl/text.hpp"
 #include "compute_kernel.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 
 namespace topograd::ops {
 

@@ -8,6 +8,7 @@
 #include "../../runtime/hybrid/compare.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <span>

@@ -1,6 +1,8 @@
 // Conversions between arrays and tensors without a copy.
 #pragma once
 
+#include <type_traits>
+
 #include "../array/array.hpp"
 #include "tensor.hpp"
 

@@ -1,8 +1,10 @@
 // Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>

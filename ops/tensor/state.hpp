@@ -5,9 +5,12 @@
 #include "../run/run.hpp"
 #include "tensor.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 

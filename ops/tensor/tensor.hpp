@@ -6,12 +6,15 @@
 #include "../backend/type.hpp"
 #include "shape.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace topograd::ops {

@@ -3,10 +3,12 @@
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "../../solver/options.hpp"

@@ -4,6 +4,7 @@
 #include "row_groups.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace topograd::python {

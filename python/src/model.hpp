@@ -6,10 +6,12 @@
 #include "array_graph.hpp"
 #include "blocks.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace topograd::python {

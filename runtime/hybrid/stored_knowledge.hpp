@@ -6,6 +6,8 @@
 #include "recorder.hpp"
 #include "routing/knowledge.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>

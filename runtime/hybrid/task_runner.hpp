@@ -5,11 +5,13 @@
 #include "recorder.hpp"
 #include "task.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd::runtime::hybrid {

@@ -5,9 +5,11 @@
 #include "passes.hpp"
 #include "plan.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd::runtime {

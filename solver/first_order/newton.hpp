@@ -7,7 +7,10 @@
 #include "descent.hpp"
 #include "row_model.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace topograd {

@@ -6,8 +6,10 @@
 #include "tangent_space.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "../../runtime/model/model.hpp"
 #include "../linear/factor/factorization.hpp"

@@ -3,6 +3,7 @@
 
 #include "step_solver.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 

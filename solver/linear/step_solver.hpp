@@ -6,6 +6,7 @@
 #include "../options.hpp"
 #include "../plan/decide.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

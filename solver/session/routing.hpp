@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "../../runtime/model/model.hpp"
 #include "../evaluator.hpp"

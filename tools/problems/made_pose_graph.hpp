@@ -3,8 +3,11 @@
 
 #include "../../api/formats/pose_graph.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace topograd::problems {
 

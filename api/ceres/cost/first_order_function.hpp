@@ -7,7 +7,9 @@
 #include "functor.hpp"
 #include "numeric_diff.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 

@@ -1,10 +1,12 @@
 // Jacobians by finite differences, and cost functions that have them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "../types/types.hpp"

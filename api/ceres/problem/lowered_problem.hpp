@@ -6,10 +6,12 @@
 #include "../types/solver_types.hpp"
 #include "problem_impl.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>

@@ -5,8 +5,10 @@
 #include "../map_kernel.hpp"
 #include "reduce.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd::ops {

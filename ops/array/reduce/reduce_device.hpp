@@ -3,6 +3,8 @@
 
 #include "monoid.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>

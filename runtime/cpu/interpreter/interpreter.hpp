@@ -1,7 +1,9 @@
 // The interpreter: lowers programs to instructions, and runs them on tiles of instances or on rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "../../../ir/program.hpp"

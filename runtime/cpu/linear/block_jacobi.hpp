@@ -4,7 +4,9 @@
 #include "../tiles/column.hpp"
 #include "step_preconditioner.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace topograd::runtime::cpu {
 

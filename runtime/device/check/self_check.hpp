@@ -1,6 +1,7 @@
 // Kernels on rows of numbers on a device, and the check that it computes what shaders say.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

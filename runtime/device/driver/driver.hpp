@@ -4,6 +4,7 @@
 // platform::SharedLibrary opens the loader.
 #define VULKAN_HPP_ENABLE_DYNAMIC_LOADER_TOOL 0
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>

@@ -1,6 +1,7 @@
 // Internal: pipelines by content, their layouts, and the driver's pipeline cache.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "../../cache/content_hash.hpp"

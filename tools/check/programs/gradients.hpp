@@ -5,6 +5,7 @@
 #include "../../../frontend/problem.hpp"
 #include "../../../runtime/model/model.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
