@@ -1,7 +1,7 @@
 // Noting of signals.
 #include "interrupts.hpp"
 
-#include "../ir/machine/loops.hpp"
+#include "../ir/machine/platform.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 // Finds unknowns that no residual reads, and rows that are 0 whatever the unknowns are.
 #include "unread_blocks.hpp"
-#include "../../ir/machine/loops.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "array_names.hpp"
 
 #include <algorithm>

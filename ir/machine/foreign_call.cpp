@@ -2,7 +2,6 @@
 #include "foreign_call.hpp"
 
 #include "../error.hpp"
-#include "loops.hpp"
 #include "platform.hpp"
 
 #include <atomic>

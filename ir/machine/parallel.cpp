@@ -1,7 +1,6 @@
 // Threads of a child of fork(), which replace the lost pool.
 #include "parallel.hpp"
 
-#include "loops.hpp"
 #include "platform.hpp"
 
 #include <sched.h>

@@ -13,6 +13,10 @@
 
 namespace topograd::ir {
 
+/// Threads of the pool: the hardware threads that this process may use, at least 1, as they were
+/// when this was first called. Unlike TBB's own answer it starts nothing.
+int pool_threads();
+
 /// True in a child of fork() whose parent had used the pool: its threads were not copied, so
 /// waiting for them would never end. Loops in such a child run on threads that it starts itself.
 bool pool_is_lost();
@@ -70,6 +74,18 @@ void parallel_for(const tbb::blocked_range<std::size_t>& range, const F& f) {
                                          range.grainsize());
     f(part);
   });
+}
+
+/// Calls of a few instructions that are not worth a thread, nor the pool's start.
+inline constexpr std::size_t kLightCalls = 256;
+
+/// Calls f(k) for first <= k < last, in any order: up to `most` of them on the calling thread, more
+/// by parallel_for.
+template <class Index, class F>
+void parallel_for_beyond(std::size_t most, Index first, Index last, const F& f) {
+  if (!(first < last)) return;
+  if (static_cast<std::size_t>(last - first) > most) return parallel_for(first, last, f);
+  for (Index k = first; k < last; ++k) f(k);
 }
 
 template <class Iterator, class Less = std::less<>>

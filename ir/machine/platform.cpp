@@ -4,7 +4,6 @@
 
 #include "../error.hpp"
 #include "formatted.hpp"
-#include "loops.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -249,9 +248,9 @@ void unmap_pages(void* pages, std::size_t bytes) noexcept {
   mapped_bytes -= whole_pages(bytes);
 }
 
-void at_exit(void (*tell)(int status)) {
+void at_exit(void (*handler)(int status)) {
   ::on_exit([](int status, void* call) { reinterpret_cast<void (*)(int)>(call)(status); },
-            reinterpret_cast<void*>(tell));
+            reinterpret_cast<void*>(handler));
 }
 
 void end_process(int status) {
@@ -314,8 +313,8 @@ void end_process_without_later_libraries(int status) {
   end_process(status);
 }
 
-bool after_fork(void (*tell)()) {
-  ::pthread_atfork(nullptr, nullptr, tell);
+bool after_fork(void (*handler)()) {
+  ::pthread_atfork(nullptr, nullptr, handler);
   return true;
 }
 

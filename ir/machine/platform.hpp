@@ -1,4 +1,4 @@
-// Operating system interface: libraries, environment, private folders, files.
+// Operating system interface: libraries, environment, processes and their end, memory, files.
 #pragma once
 
 #include <cstddef>
@@ -49,14 +49,38 @@ void set_environment(const char* name, const std::string& value);
 
 std::uint64_t process_id();
 
-/// Calls `tell` in every child of fork(), before fork() returns there. Returns true.
-bool after_fork(void (*tell)());
+/// Calls `handler` in every child of fork(), before fork() returns there. Returns true.
+bool after_fork(void (*handler)());
 
-/// Registers `tell` to be called with the status when the process ends by exit() or the end of
+/// Registers `handler` to be called with the status when the process ends by exit() or the end of
 /// main(), before the handlers registered so far.
-void at_exit(void (*tell)(int status));
+void at_exit(void (*handler)(int status));
 /// Ends the process without its remaining exit handlers; files are flushed.
 [[noreturn]] void end_process(int status);
+
+/// Notes which program and libraries are loaded; only the first call does.
+void remember_loaded_objects();
+/// Ends the process with the remaining exit handlers and static destructors of what was noted by
+/// remember_loaded_objects(), and without those of libraries that were loaded later; files are
+/// flushed. Handlers of on_exit() are not called. An executable that is not position-independent
+/// cannot tell its handlers from those of others, and ends without them.
+[[noreturn]] void end_process_without_later_libraries(int status);
+
+/// While one lives, long loops end early after request_end(), with the result that they have: an
+/// inexact step, or a factor that is reported as failed. Whoever makes it looks for the request
+/// afterwards. Thread-safe.
+class EndableWork {
+ public:
+  EndableWork();
+  ~EndableWork();
+  EndableWork(const EndableWork&) = delete;
+  EndableWork& operator=(const EndableWork&) = delete;
+
+  /// True if a loop that runs now should end.
+  static bool should_end();
+};
+/// Asks endable work to end, or takes that back. Signal handlers may call it.
+void request_end(bool wanted);
 
 /// Threads of this process; 0 if the system does not say.
 int thread_count();

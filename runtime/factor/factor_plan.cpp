@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "../../ir/error.hpp"
-#include "../../ir/machine/loops.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "fill_order.hpp"
 #include "supernodes.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "../../ir/machine/loops.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "supernodes.hpp"
 
 namespace topograd::runtime {

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "../../ir/machine/loops.hpp"
+#include "../../ir/machine/parallel.hpp"
 
 namespace topograd::runtime {
 namespace {

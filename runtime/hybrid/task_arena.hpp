@@ -3,7 +3,6 @@
 #pragma once
 
 #include "../../ir/machine/foreign_call.hpp"
-#include "../../ir/machine/loops.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "routing/scheduler.hpp"
 

@@ -2,7 +2,7 @@
 #include "system_search.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/machine/loops.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "engine_steps.hpp"
 #include "projected_step.hpp"
 #include "schur_step.hpp"

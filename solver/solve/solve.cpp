@@ -3,7 +3,7 @@
 
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/machine/loops.hpp"
+#include "../../ir/machine/platform.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/profile.hpp"
 #include "../advice.hpp"

@@ -1,7 +1,7 @@
 // The numeric factorisation: subtrees side by side, then fronts by level, the large ones by tiles.
 #include "sparse_factor.hpp"
 
-#include "../../../ir/machine/loops.hpp"
+#include "../../../ir/machine/platform.hpp"
 
 #include <algorithm>
 #include <cmath>

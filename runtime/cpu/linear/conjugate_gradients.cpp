@@ -1,7 +1,7 @@
 // The loop of conjugate gradients.
 #include "conjugate_gradients.hpp"
 
-#include "../../../ir/machine/loops.hpp"
+#include "../../../ir/machine/platform.hpp"
 
 #include <Eigen/Core>
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "../../../codegen/precision.hpp"
-#include "../../../ir/machine/loops.hpp"
 #include "../../../ir/machine/parallel.hpp"
 
 namespace topograd::runtime::cpu {

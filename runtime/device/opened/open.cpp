@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "../../../ir/machine/foreign_call.hpp"
-#include "../../../ir/machine/loops.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "core.hpp"
 #include "opened.hpp"
