@@ -1,8 +1,10 @@
 // Copies of large arrays, one part a thread.
 #include "copy_rate.hpp"
 
+#include "../../ir/machine/stopwatch.hpp"
 #include "tiles/column.hpp"
 
+#include <cstddef>
 #include <cstring>
 
 namespace topograd::runtime::cpu {
@@ -22,12 +24,12 @@ double copy_rate(Pool& pool) {
   for_pieces([&](std::size_t begin, std::size_t end) {
     std::memset(from.data() + begin, 1, end - begin);
   });
-  const Timing timing = median_time(kWarmUps, kSamples, [&] {
+  const double us = median_time(kWarmUps, kSamples, [&] {
     for_pieces([&](std::size_t begin, std::size_t end) {
       std::memcpy(to.data() + begin, from.data() + begin, end - begin);
     });
   });
-  return 2 * static_cast<double>(kBytes) / (timing.wall_us * 1e-6);
+  return 2 * static_cast<double>(kBytes) / (us * 1e-6);
 }
 
 double copy_rate(int threads) {

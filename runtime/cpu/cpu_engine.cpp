@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/stopwatch.hpp"
 #include "../engine/engine.hpp"
 #include "../linear/dense.hpp"
 #include "copy_rate.hpp"
@@ -205,7 +206,8 @@ Timing CpuEngine<T>::time(Pass pass, int warm_ups, int samples) {
   std::fill(direction_.data(), direction_.data() + direction_.size(), T(1));
   terms_.mask(direction_, terms_.constant());
   if (pass == Pass::vjp) terms_.set_seeds(std::vector<double>(terms_.rows(), 1.0));
-  return median_time(warm_ups, samples, work_of(pass));
+  const double us = median_time(warm_ups, samples, work_of(pass));
+  return {.device_us = us, .wall_us = us};
 }
 
 std::string interpreter_name(Precision precision, int threads, Bits bits) {
