@@ -1,4 +1,5 @@
-// Functors in Ceres' style as residual blocks: one pointer for each block of unknowns.
+// add_residual_block(): adds a residual block that a functor in Ceres' style computes, a callable
+// with one pointer for each block of unknowns and one for the rows.
 #pragma once
 
 #include <array>
@@ -6,8 +7,8 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <utility>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../ir/error.hpp"

@@ -1,4 +1,5 @@
-// Problem: parameters, residual blocks and their data, grouped by topology as they are added.
+// Problem: what a user minimises. It has parameters, residual blocks, energies, constraints and
+// their data, which are grouped by topology as they are added; handles and options of its calls.
 #pragma once
 
 #include <array>
@@ -12,8 +13,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "../ir/batch/batch.hpp"
 #include "../ir/topology/topology.hpp"

@@ -1,4 +1,6 @@
-// A problem as a backend sees it: arrays of unknowns and batches of residuals.
+// A model, the input of an engine: arrays of unknowns, terms with their batches, manifolds. Also
+// how it is divided: into chunks of parameter blocks, and into parts that several engines solve
+// together.
 #pragma once
 
 #include <cstddef>

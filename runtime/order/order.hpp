@@ -1,4 +1,5 @@
-// A locality order of parameter blocks and instances, found from the index columns.
+// Reorders a model so that parameter blocks that share residuals are neighbours in memory: finds
+// the order from the index columns, makes the reordered model, and converts x between both orders.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Plans: how the columns of a batch are stored, and the inversion of its index columns.
+// How kernels access a batch: its parameter slots in groups, the columns that are stored, and for
+// each parameter block the entries that are summed for it, found by inverting the index columns.
 #pragma once
 
 #include <cstdint>

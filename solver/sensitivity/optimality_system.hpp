@@ -1,4 +1,5 @@
-// The linear system of the optimality conditions at a solution, on the unknowns that may move.
+// The linear system of the optimality (KKT) conditions at a solution, in the coordinates that are
+// free to move: assembled with the curvature of manifolds, factorised, and solved.
 #pragma once
 
 #include <Eigen/Core>

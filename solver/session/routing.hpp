@@ -1,9 +1,10 @@
-// The place of a solve or an Evaluator as the executor of this process decides it.
+// Chooses the backend of a solve or an Evaluator: asks this process's executor, reports measured
+// times to it, and repeats the work on the CPU if a chosen device fails.
 #pragma once
 
-#include <memory>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +19,7 @@
 namespace topograd {
 
 /// True if work that failed with this error may be done again on the CPU: a device has failed that
-/// `automatic` had chosen. The executor is told.
+/// `automatic` had chosen. Reports the failure to the executor.
 ///
 ///   operation  as for open_session()
 bool may_leave_device(const SolverOptions& options, const char* operation, const Error& error);

@@ -1,4 +1,5 @@
-// Threads of one engine: loops over fixed ranges, and sums in an order that no thread changes.
+// Pool: parallel loops of one CPU engine over ranges of fixed length, and sums over them whose
+// order does not depend on the threads.
 #pragma once
 
 #include <algorithm>

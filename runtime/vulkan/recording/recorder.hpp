@@ -1,4 +1,5 @@
-// Records the command lists of one engine, makes their kernels ahead, submits and times them.
+// Command lists of one engine: recorded once, submitted many times, and dropped when what they were
+// recorded from changes. Their kernels are compiled before, if possible on other threads.
 #pragma once
 
 #include <chrono>
