@@ -7,6 +7,7 @@
 // part of it, how many converged, and the largest difference from the CPU's unknowns.
 #include "../frontend/value/math.hpp"
 #include "../solver/solve_many.hpp"
+#include "../tools/problems/chains.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +21,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::bench {
@@ -65,37 +67,15 @@ Many peaks(std::size_t count) {
   return out;
 }
 
-/// Rows of one, of two and of all unknowns.
 Many chains(std::size_t unknowns, std::size_t count) {
-  Many out{.name = "chains", .unknowns = unknowns, .count = count, .entries = 2 * unknowns + 1};
-  std::mt19937_64 random(5);
-  std::uniform_real_distribution<double> around(-1, 1);
-  out.starts.assign(count * unknowns, 0.1);
-  out.data.resize(count * out.entries);
-  for (std::size_t k = 0; k < count; ++k) {
-    std::vector<double> x(unknowns);
-    for (double& number : x) number = 0.5 * around(random);
-    double* const data = out.data.data() + k * out.entries;
-    double sum = 0;
-    for (std::size_t i = 0; i < unknowns; ++i) {
-      sum += x[i];
-      data[i] = x[i] + 0.01 * around(random);
-      if (i + 1 < unknowns) data[unknowns + i] = std::exp(x[i + 1] - x[i]) + 0.01 * around(random);
-    }
-    data[2 * unknowns] = std::tanh(sum);
-  }
-  out.f = [](const One& one) {
-    std::vector<Value> rows;
-    const std::size_t n = one.size();
-    Value sum = 0.0;
-    for (std::size_t i = 0; i < n; ++i) sum = sum + one.x(i);
-    rows.push_back(tanh(sum) - one.data(0, 2 * n));
-    for (std::size_t i = 0; i < n; ++i) rows.push_back(0.3 * (one.x(i) - one.data(0, i)));
-    for (std::size_t i = 0; i + 1 < n; ++i)
-      rows.push_back(exp(one.x(i + 1) - one.x(i)) - one.data(0, n + i));
-    return rows;
-  };
-  return out;
+  problems::Chains made = problems::make_chains(count, unknowns);
+  return {.name = "chains",
+          .unknowns = unknowns,
+          .count = count,
+          .entries = problems::chain_entries(unknowns),
+          .starts = std::move(made.starts),
+          .data = std::move(made.data),
+          .f = problems::chain_rows};
 }
 
 struct Way {

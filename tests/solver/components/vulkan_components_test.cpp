@@ -3,6 +3,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/solve_many.hpp"
+#include "../../../tools/problems/chains.hpp"
 #include "../../support/validation.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -225,35 +227,11 @@ TEST_F(VulkanComponents, SeveralStructuresOfOneProblem) {
   }
 }
 
-/// Chains of `unknowns` with rows of one, of two and of all unknowns, and blocks of two rows.
 Copies chains(std::size_t count, std::size_t unknowns) {
-  std::mt19937_64 random(5);
-  std::uniform_real_distribution<double> around(-1, 1);
-  Copies out{.count = count, .data = {std::vector<double>(count * (2 * unknowns + 1))}};
-  out.starts.assign(count * unknowns, 0.1);
-  for (std::size_t k = 0; k < count; ++k) {
-    std::vector<double> x(unknowns);
-    for (double& number : x) number = 0.5 * around(random);
-    double* const data = out.data[0].data() + k * (2 * unknowns + 1);
-    double sum = 0;
-    for (std::size_t i = 0; i < unknowns; ++i) {
-      sum += x[i];
-      data[i] = x[i] + 0.01 * around(random);
-      if (i + 1 < unknowns) data[unknowns + i] = std::exp(x[i + 1] - x[i]) + 0.01 * around(random);
-    }
-    data[2 * unknowns] = std::tanh(sum);
-  }
-  out.f = [](const One& one) {
-    std::vector<Value> rows;
-    const std::size_t n = one.size();
-    Value sum = 0.0;
-    for (std::size_t i = 0; i < n; ++i) sum = sum + one.x(i);
-    rows.push_back(tanh(sum) - one.data(0, 2 * n));
-    for (std::size_t i = 0; i < n; ++i) rows.push_back(0.3 * (one.x(i) - one.data(0, i)));
-    for (std::size_t i = 0; i + 1 < n; ++i)
-      rows.push_back(exp(one.x(i + 1) - one.x(i)) - one.data(0, n + i));
-    return rows;
-  };
+  problems::Chains made = problems::make_chains(count, unknowns);
+  Copies out{.count = count, .data = {std::move(made.data)}};
+  out.starts = std::move(made.starts);
+  out.f = problems::chain_rows;
   return out;
 }
 
