@@ -86,24 +86,6 @@ T gated(T x, T end, T (*distribution)(T)) {
   return (x > 0 ? x : T(-0.0)) + maximum(below, -end) * distribution(below);
 }
 
-}  // namespace
-
-template <class T>
-T apply(Op op, T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
-  // NOLINTBEGIN(bugprone-branch-clone): leaves have no function.
-  switch (op) {
-#define TG_OP(id, value, ...) \
-  case Op::id:                \
-    return value;
-#include "ops.def"
-#undef TG_OP
-  }
-  // NOLINTEND(bugprone-branch-clone)
-  return T(NAN);
-}
-
-namespace {
-
 template <class T>
 T read(std::span<const T> space, const Node& node) {
   if (node.slot() < space.size()) return space[node.slot()];
@@ -119,6 +101,20 @@ T leaf_value(const Node& node, const Inputs<T>& in) {
 }
 
 }  // namespace
+
+template <class T>
+T apply(Op op, T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
+  // NOLINTBEGIN(bugprone-branch-clone): leaves have no function.
+  switch (op) {
+#define TG_OP(id, value, ...) \
+  case Op::id:                \
+    return value;
+#include "ops.def"
+#undef TG_OP
+  }
+  // NOLINTEND(bugprone-branch-clone)
+  return T(NAN);
+}
 
 template <class T>
 std::vector<T> evaluate_nodes(const Program& program, const Inputs<T>& inputs) {

@@ -56,57 +56,6 @@ void print_dot_node(std::string& out, Id id, const Node& node) {
   }
 }
 
-}  // namespace
-
-std::string print_number(double value) {
-  if (std::isnan(value)) return "nan";  // for either sign
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return {text, end};
-}
-
-std::string print_node(Id id, const Node& node) {
-  return name_of(id) + " = " + std::string(info(node.op).name) + ' ' + arguments(node);
-}
-
-std::string print(const Program& program) {
-  const LeafCounts& n = program.leaves;
-  std::string out = "program parameters=" + std::to_string(n.parameters) +
-                    " data=" + std::to_string(n.data) + " uniforms=" + std::to_string(n.uniforms) +
-                    " seeds=" + std::to_string(n.seeds) + " {\n";
-  for (Id id = 0; id < program.nodes.size(); ++id) {
-    out += "  " + print_node(id, program.nodes[id]) + '\n';
-  }
-  for (const Guard& g : program.guards) {
-    out += "  guard " + name_of(g.condition) + (g.expected ? " true\n" : " false\n");
-  }
-  out += "  return";
-  const char* separator = " ";
-  for (Id output : program.outputs) {
-    out += separator + name_of(output);
-    separator = ", ";
-  }
-  return out + "\n}\n";
-}
-
-std::string print_dot(const Program& program, std::string_view title) {
-  std::string out = "digraph " + dot_quoted(title) + " {\n  label=" + dot_quoted(title) +
-                    ";\n  node [shape=box];\n";
-  for (Id id = 0; id < program.nodes.size(); ++id) print_dot_node(out, id, program.nodes[id]);
-  for (std::size_t k = 0; k < program.guards.size(); ++k) {
-    const Guard& g = program.guards[k];
-    const std::string self = 'g' + std::to_string(k);
-    out += "  " + self + " [label=\"guard " + (g.expected ? "true" : "false") +
-           "\", shape=diamond];\n  n" + std::to_string(g.condition) + " -> " + self + ";\n";
-  }
-  for (std::size_t k = 0; k < program.outputs.size(); ++k) {
-    const std::string self = 'o' + std::to_string(k);
-    out += "  " + self + " [label=\"output " + std::to_string(k) + "\", shape=ellipse];\n  n" +
-           std::to_string(program.outputs[k]) + " -> " + self + ";\n";
-  }
-  return out + "}\n";
-}
-
 /// A word, one of the marks { } = , or the end of the text.
 struct Token {
   std::string_view text;
@@ -141,8 +90,6 @@ class Lexer {
 [[noreturn]] void fail_at(const Token& token, const std::string& message);
 /// Throws Error{Parse}: expected `what`, got the token.
 [[noreturn]] void fail_expected(const Token& token, const std::string& what);
-
-namespace {
 
 class Parser {
  public:
@@ -254,12 +201,6 @@ class Parser {
   std::vector<Token> places_;  // where each node is defined
 };
 
-}  // namespace
-
-Program parse(std::string_view text) { return Parser(text).parse(); }
-
-namespace {
-
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_mark(char c) { return c == '{' || c == '}' || c == '=' || c == ','; }
 bool is_word(char c) { return !is_space(c) && !is_mark(c) && c != '#'; }
@@ -271,8 +212,6 @@ std::string shown(std::string_view text) {
   for (char c : text.substr(0, kLongest)) out += c >= 0x20 && c < 0x7f ? c : '?';
   return "'" + out + (text.size() > kLongest ? "...'" : "'");
 }
-
-}  // namespace
 
 void Lexer::skip_space() {
   for (; at_ < text_.size(); ++at_) {
@@ -321,6 +260,59 @@ void fail_expected(const Token& token, const std::string& what) {
   fail_at(token, "expected " + what + ", got " +
                      (token.at_end() ? "the end of the text" : shown(token.text)));
 }
+
+}  // namespace
+
+std::string print_number(double value) {
+  if (std::isnan(value)) return "nan";  // for either sign
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+std::string print_node(Id id, const Node& node) {
+  return name_of(id) + " = " + std::string(info(node.op).name) + ' ' + arguments(node);
+}
+
+std::string print(const Program& program) {
+  const LeafCounts& n = program.leaves;
+  std::string out = "program parameters=" + std::to_string(n.parameters) +
+                    " data=" + std::to_string(n.data) + " uniforms=" + std::to_string(n.uniforms) +
+                    " seeds=" + std::to_string(n.seeds) + " {\n";
+  for (Id id = 0; id < program.nodes.size(); ++id) {
+    out += "  " + print_node(id, program.nodes[id]) + '\n';
+  }
+  for (const Guard& g : program.guards) {
+    out += "  guard " + name_of(g.condition) + (g.expected ? " true\n" : " false\n");
+  }
+  out += "  return";
+  const char* separator = " ";
+  for (Id output : program.outputs) {
+    out += separator + name_of(output);
+    separator = ", ";
+  }
+  return out + "\n}\n";
+}
+
+std::string print_dot(const Program& program, std::string_view title) {
+  std::string out = "digraph " + dot_quoted(title) + " {\n  label=" + dot_quoted(title) +
+                    ";\n  node [shape=box];\n";
+  for (Id id = 0; id < program.nodes.size(); ++id) print_dot_node(out, id, program.nodes[id]);
+  for (std::size_t k = 0; k < program.guards.size(); ++k) {
+    const Guard& g = program.guards[k];
+    const std::string self = 'g' + std::to_string(k);
+    out += "  " + self + " [label=\"guard " + (g.expected ? "true" : "false") +
+           "\", shape=diamond];\n  n" + std::to_string(g.condition) + " -> " + self + ";\n";
+  }
+  for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+    const std::string self = 'o' + std::to_string(k);
+    out += "  " + self + " [label=\"output " + std::to_string(k) + "\", shape=ellipse];\n  n" +
+           std::to_string(program.outputs[k]) + " -> " + self + ";\n";
+  }
+  return out + "}\n";
+}
+
+Program parse(std::string_view text) { return Parser(text).parse(); }
 
 }  // namespace topograd::ir
 

@@ -8,6 +8,15 @@
 
 #include "../kernel.hpp"
 
+/// Functions are named after the ops (`exp`, `atan2`, `mod`) and carry their precision in GLSL,
+/// because one shader may use both: tg_exp_f64, tg_exp_f32. Over the whole domain, with signed
+/// zeros, subnormals, infinities and NaN as in C, their errors are at most 1 ulp (erf and rsqrt:
+/// 1.5) in both precisions if + - * / sqrt round correctly and subnormals are kept; an f32 division
+/// that is off by an ulp adds about as much.
+///
+/// None relies on fused multiply-adds or 64-bit integers, none computes f32 through double, and all
+/// arithmetic is `precise`. The sources are in the files of their subjects next to this file and
+/// are part of the binary (embed.cmake).
 namespace topograd::codegen::math {
 
 /// A function, or a few constants that belong together.
@@ -19,19 +28,6 @@ struct Snippet {
 };
 
 std::span<const Snippet> snippets();
-
-}  // namespace topograd::codegen::math
-
-/// Functions are named after the ops (`exp`, `atan2`, `mod`) and carry their precision in GLSL,
-/// because one shader may use both: tg_exp_f64, tg_exp_f32. Over the whole domain, with signed
-/// zeros, subnormals, infinities and NaN as in C, their errors are at most 1 ulp (erf and rsqrt:
-/// 1.5) in both precisions if + - * / sqrt round correctly and subnormals are kept; an f32 division
-/// that is off by an ulp adds about as much.
-///
-/// None relies on fused multiply-adds or 64-bit integers, none computes f32 through double, and all
-/// arithmetic is `precise`. The sources are in the files of their subjects next to this file and
-/// are part of the binary (embed.cmake).
-namespace topograd::codegen::math {
 
 /// True if the library has the function in that precision, e.g. function_exists("exp", f64).
 bool has(std::string_view function, Precision precision);

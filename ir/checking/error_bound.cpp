@@ -221,42 +221,6 @@ Long exact_leaf(const Node& node, const Inputs<T>& in) {
                                             : static_cast<T>(node.literal()));
 }
 
-}  // namespace
-
-template <class T>
-Long ulp(Long x) {
-  using Limits = std::numeric_limits<T>;
-  int exponent = Limits::min_exponent;
-  if (std::isfinite(x) && x != 0) std::frexp(x, &exponent);
-  if (!std::isfinite(x)) exponent = Limits::max_exponent;
-  exponent = std::clamp(exponent, Limits::min_exponent, Limits::max_exponent);
-  return std::ldexp(Long(1), exponent - Limits::digits);
-}
-
-template <class T>
-Deviation deviation(Op op, const std::array<T, 3>& x, T got) {
-  if (exact<T>(op)) {
-    const T expected = apply<T>(op, x[0], x[1], x[2]);
-    return {expected, distance<T>(expected, got), same_bits(expected, got)};
-  }
-  const Long expected = apply<Long>(op, x[0], x[1], x[2]);
-  const double far = distance<T>(expected, got);
-  const Long extra = product_rounding<T>(op, x[0], x[1]) / ulp<T>(expected);
-  const Long rounding = info(op).rounds_product ? Long(1) : Long(0);
-  return {expected, far, far <= bound_of<T>(op) + extra + rounding};
-}
-
-bool Enclosure::known() const { return error != kUnknown; }
-
-bool Enclosure::contains(Long got) const {
-  if (!known()) return true;
-  if (std::isnan(value)) return std::isnan(got);
-  if (std::isinf(value)) return got == value;
-  return std::fabs(got - value) <= error;
-}
-
-namespace {
-
 /// True if a program is not decided because of this node. A comparison may be open if what reads it
 /// is known both ways.
 bool is_open(const Node& node, const Carried& carried) {
@@ -306,6 +270,38 @@ Carried carry_parts(const Program& program, const std::array<Enclosure, 3>& x, A
 }
 
 }  // namespace
+
+template <class T>
+Long ulp(Long x) {
+  using Limits = std::numeric_limits<T>;
+  int exponent = Limits::min_exponent;
+  if (std::isfinite(x) && x != 0) std::frexp(x, &exponent);
+  if (!std::isfinite(x)) exponent = Limits::max_exponent;
+  exponent = std::clamp(exponent, Limits::min_exponent, Limits::max_exponent);
+  return std::ldexp(Long(1), exponent - Limits::digits);
+}
+
+template <class T>
+Deviation deviation(Op op, const std::array<T, 3>& x, T got) {
+  if (exact<T>(op)) {
+    const T expected = apply<T>(op, x[0], x[1], x[2]);
+    return {expected, distance<T>(expected, got), same_bits(expected, got)};
+  }
+  const Long expected = apply<Long>(op, x[0], x[1], x[2]);
+  const double far = distance<T>(expected, got);
+  const Long extra = product_rounding<T>(op, x[0], x[1]) / ulp<T>(expected);
+  const Long rounding = info(op).rounds_product ? Long(1) : Long(0);
+  return {expected, far, far <= bound_of<T>(op) + extra + rounding};
+}
+
+bool Enclosure::known() const { return error != kUnknown; }
+
+bool Enclosure::contains(Long got) const {
+  if (!known()) return true;
+  if (std::isnan(value)) return std::isnan(got);
+  if (std::isinf(value)) return got == value;
+  return std::fabs(got - value) <= error;
+}
 
 template <class T>
 Carried carry(const Node& node, std::span<const Enclosure> nodes, Against against) {

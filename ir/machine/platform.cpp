@@ -88,6 +88,177 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
   return (bytes + kLargePage - 1) / kLargePage * kLargePage;
 }
 
+/// 0: baseline, 1: AVX2, 2: AVX-512; of this processor and of TOPOGRAD_INSTRUCTIONS.
+int widest_instructions() {
+  constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512"};
+  int most = 2;
+  if (const auto asked = environment("TOPOGRAD_INSTRUCTIONS")) {
+    const auto found = std::ranges::find(kNames, *asked);
+    if (found == std::end(kNames))
+      throw Error(
+          ErrorCode::InvalidArgument,
+          "TOPOGRAD_INSTRUCTIONS: expected baseline, avx2 or avx512, got \"" + *asked + '"');
+    most = static_cast<int>(found - std::begin(kNames));
+  }
+  int widest = 0;
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq");
+  widest = avx512 ? 2 : avx2 ? 1 : 0;
+#endif
+  return std::min(most, widest);
+}
+
+int instructions() {
+  static const int found = widest_instructions();
+  return found;
+}
+
+/// True if the system gives large pages on request.
+bool has_large_pages() {
+  static const bool kThere = [] {
+    const File file(::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
+    char text[64] = {};  // "always [madvise] never"
+    if (!file.ok() || ::read(file.get(), text, sizeof text - 1) <= 0) return false;
+    return std::strstr(text, "[always]") != nullptr || std::strstr(text, "[madvise]") != nullptr;
+  }();
+  return kThere;
+}
+
+/// A loaded program or library: its address, and where its dynamic section is.
+struct LoadedObject {
+  ElfW(Addr) base = 0;
+  const ElfW(Dyn) * dynamic = nullptr;
+};
+
+/// Never destroyed: read while the process ends.
+std::vector<LoadedObject>& remembered_objects() {
+  static auto& objects = *new std::vector<LoadedObject>;
+  return objects;
+}
+
+/// The loader has addresses as numbers.
+template <class T>
+T* at_address(ElfW(Addr) address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+/// Runs what the system runs for an object at the end of a process: its exit handlers, static
+/// destructors and finalizers.
+void finish_object(const LoadedObject& object) {
+  using Function = void (*)();
+  const Function* functions = nullptr;
+  std::size_t count = 0;
+  for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_FINI_ARRAY)
+      functions = at_address<const Function>(object.base + entry->d_un.d_ptr);
+    if (entry->d_tag == DT_FINI_ARRAYSZ) count = entry->d_un.d_val / sizeof(void*);
+  }
+  while (functions != nullptr && count-- > 0) functions[count]();
+}
+
+std::atomic<int> endable_works{0};
+std::atomic<bool> end_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers write it");
+
+[[noreturn]] void be_child(
+    const std::function<void(const std::function<void(const std::string&)>&)>& work, int out) {
+  // Ctrl-C reaches both processes: the child ends when the parent ends its work.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  int status = 0;
+  try {
+    work([out](const std::string& line) {
+      const std::string text = line + "\n";
+      write_all(out, std::as_bytes(std::span(text)));
+    });
+  } catch (const std::exception&) {
+    status = 3;
+  }
+  std::exit(status);
+}
+
+/// Passes on whole lines. Returns false if the child was silent for too long.
+bool listen(int in, const std::function<void(const std::string&)>& hear, double silent_seconds) {
+  std::string text;
+  char piece[4096];
+  for (;;) {
+    pollfd waiting{in, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(silent_seconds * 1e3));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t got = ::read(in, piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    text.append(piece, static_cast<std::size_t>(got));
+    std::size_t begin = 0;
+    for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
+      hear(text.substr(begin, end - begin));
+    text.erase(0, begin);
+  }
+}
+
+/// replace_file() with the permissions of the new file.
+///
+///   exactly  ignore the umask
+///   durable  on the disk before it replaces the file
+bool replace_with(const std::string& path, std::span<const std::byte> bytes, mode_t permissions,
+                  bool exactly, bool durable = false) {
+  static std::atomic<std::uint64_t> serial{0};
+  const std::string temporary =
+      path + "." + std::to_string(process_id()) + "." + std::to_string(serial++) + ".tmp";
+  bool written = false;
+  {
+    const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                           permissions));
+    if (!file.ok()) return false;
+    written = write_all(file.get(), bytes);
+    if (exactly && ::fchmod(file.get(), permissions) != 0) {
+      // Some file systems have no permissions.
+    }
+    if (written && durable) written = ::fsync(file.get()) == 0;
+  }
+  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
+  const int reason = errno;
+  ::unlink(temporary.c_str());
+  errno = reason;
+  return false;
+}
+
+/// Resolves links, also those to a file that does not exist.
+std::string followed(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  std::error_code failed;
+  fs::path at = path;
+  for (int k = 0; k < kMostLinks; ++k) {
+    at = fs::weakly_canonical(fs::absolute(at, failed), failed);
+    if (failed) return path;
+    const fs::path target = fs::read_symlink(at, failed);  // fails if it is no link
+    if (failed) return at.string();
+    at = at.parent_path() / target;  // `target` alone if it is absolute
+  }
+  return path;
+}
+
+/// The file that a path names once its links are followed, and what it has now.
+struct Target {
+  explicit Target(const std::string& named) : path(followed(named)) {
+    constexpr mode_t kPermissions = 07777;
+    struct stat status {};
+    there = ::stat(path.c_str(), &status) == 0;
+    regular = there && S_ISREG(status.st_mode);
+    if (there) permissions = status.st_mode & kPermissions;
+    folder = std::filesystem::path(path).parent_path().string();
+  }
+
+  std::string path, folder;
+  bool there = false, regular = false;
+  mode_t permissions = 0666;  // those of a new file
+};
+
 }  // namespace
 
 SharedLibrary::SharedLibrary(const std::string& path)
@@ -137,37 +308,6 @@ std::vector<std::string> environment_names(std::string_view prefix) {
   return names;
 }
 
-namespace {
-
-/// 0: baseline, 1: AVX2, 2: AVX-512; of this processor and of TOPOGRAD_INSTRUCTIONS.
-int widest_instructions() {
-  constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512"};
-  int most = 2;
-  if (const auto asked = environment("TOPOGRAD_INSTRUCTIONS")) {
-    const auto found = std::ranges::find(kNames, *asked);
-    if (found == std::end(kNames))
-      throw Error(
-          ErrorCode::InvalidArgument,
-          "TOPOGRAD_INSTRUCTIONS: expected baseline, avx2 or avx512, got \"" + *asked + '"');
-    most = static_cast<int>(found - std::begin(kNames));
-  }
-  int widest = 0;
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512dq");
-  widest = avx512 ? 2 : avx2 ? 1 : 0;
-#endif
-  return std::min(most, widest);
-}
-
-int instructions() {
-  static const int found = widest_instructions();
-  return found;
-}
-
-}  // namespace
-
 bool has_avx2() { return instructions() >= 1; }
 bool has_avx512() { return instructions() >= 2; }
 
@@ -202,21 +342,6 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }
-
-namespace {
-
-/// True if the system gives large pages on request.
-bool has_large_pages() {
-  static const bool kThere = [] {
-    const File file(::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
-    char text[64] = {};  // "always [madvise] never"
-    if (!file.ok() || ::read(file.get(), text, sizeof text - 1) <= 0) return false;
-    return std::strstr(text, "[always]") != nullptr || std::strstr(text, "[madvise]") != nullptr;
-  }();
-  return kThere;
-}
-
-}  // namespace
 
 void* map_pages(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes);
@@ -257,42 +382,6 @@ void end_process(int status) {
   std::fflush(nullptr);
   ::_exit(status);
 }
-
-namespace {
-
-/// A loaded program or library: its address, and where its dynamic section is.
-struct LoadedObject {
-  ElfW(Addr) base = 0;
-  const ElfW(Dyn) * dynamic = nullptr;
-};
-
-/// Never destroyed: read while the process ends.
-std::vector<LoadedObject>& remembered_objects() {
-  static auto& objects = *new std::vector<LoadedObject>;
-  return objects;
-}
-
-/// The loader has addresses as numbers.
-template <class T>
-T* at_address(ElfW(Addr) address) {
-  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
-/// Runs what the system runs for an object at the end of a process: its exit handlers, static
-/// destructors and finalizers.
-void finish_object(const LoadedObject& object) {
-  using Function = void (*)();
-  const Function* functions = nullptr;
-  std::size_t count = 0;
-  for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry) {
-    if (entry->d_tag == DT_FINI_ARRAY)
-      functions = at_address<const Function>(object.base + entry->d_un.d_ptr);
-    if (entry->d_tag == DT_FINI_ARRAYSZ) count = entry->d_un.d_val / sizeof(void*);
-  }
-  while (functions != nullptr && count-- > 0) functions[count]();
-}
-
-}  // namespace
 
 void remember_loaded_objects() {
   [[maybe_unused]] static const int kFound = ::dl_iterate_phdr(
@@ -365,14 +454,6 @@ std::string formatted(const char* format, ...) {
   return out;
 }
 
-namespace {
-
-std::atomic<int> endable_works{0};
-std::atomic<bool> end_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers write it");
-
-}  // namespace
-
 EndableWork::EndableWork() { ++endable_works; }
 EndableWork::~EndableWork() { --endable_works; }
 bool EndableWork::should_end() { return end_requested && endable_works > 0; }
@@ -399,48 +480,6 @@ std::uint64_t resident_bytes() {
   const std::uint64_t pages = second == nullptr ? 0 : std::strtoull(second, nullptr, 10);
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
-
-namespace {
-
-[[noreturn]] void be_child(
-    const std::function<void(const std::function<void(const std::string&)>&)>& work, int out) {
-  // Ctrl-C reaches both processes: the child ends when the parent ends its work.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  int status = 0;
-  try {
-    work([out](const std::string& line) {
-      const std::string text = line + "\n";
-      write_all(out, std::as_bytes(std::span(text)));
-    });
-  } catch (const std::exception&) {
-    status = 3;
-  }
-  std::exit(status);
-}
-
-/// Passes on whole lines. Returns false if the child was silent for too long.
-bool listen(int in, const std::function<void(const std::string&)>& hear, double silent_seconds) {
-  std::string text;
-  char piece[4096];
-  for (;;) {
-    pollfd waiting{in, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(silent_seconds * 1e3));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
-    const ssize_t got = ::read(in, piece, sizeof piece);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return true;
-    text.append(piece, static_cast<std::size_t>(got));
-    std::size_t begin = 0;
-    for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
-      hear(text.substr(begin, end - begin));
-    text.erase(0, begin);
-  }
-}
-
-}  // namespace
 
 ChildEnd run_child(const std::function<void(const std::function<void(const std::string&)>&)>& work,
                    const std::function<void(const std::string&)>& hear, double silent_seconds) {
@@ -507,69 +546,6 @@ std::optional<std::vector<std::byte>> read_file(const std::string& path, std::ui
   if (!read_all(file.get(), bytes)) return std::nullopt;
   return bytes;
 }
-
-namespace {
-
-/// replace_file() with the permissions of the new file.
-///
-///   exactly  ignore the umask
-///   durable  on the disk before it replaces the file
-bool replace_with(const std::string& path, std::span<const std::byte> bytes, mode_t permissions,
-                  bool exactly, bool durable = false) {
-  static std::atomic<std::uint64_t> serial{0};
-  const std::string temporary =
-      path + "." + std::to_string(process_id()) + "." + std::to_string(serial++) + ".tmp";
-  bool written = false;
-  {
-    const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                           permissions));
-    if (!file.ok()) return false;
-    written = write_all(file.get(), bytes);
-    if (exactly && ::fchmod(file.get(), permissions) != 0) {
-      // Some file systems have no permissions.
-    }
-    if (written && durable) written = ::fsync(file.get()) == 0;
-  }
-  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
-  const int reason = errno;
-  ::unlink(temporary.c_str());
-  errno = reason;
-  return false;
-}
-
-/// Resolves links, also those to a file that does not exist.
-std::string followed(const std::string& path) {
-  namespace fs = std::filesystem;
-  constexpr int kMostLinks = 40;  // as the system's own limit
-  std::error_code failed;
-  fs::path at = path;
-  for (int k = 0; k < kMostLinks; ++k) {
-    at = fs::weakly_canonical(fs::absolute(at, failed), failed);
-    if (failed) return path;
-    const fs::path target = fs::read_symlink(at, failed);  // fails if it is no link
-    if (failed) return at.string();
-    at = at.parent_path() / target;  // `target` alone if it is absolute
-  }
-  return path;
-}
-
-/// The file that a path names once its links are followed, and what it has now.
-struct Target {
-  explicit Target(const std::string& named) : path(followed(named)) {
-    constexpr mode_t kPermissions = 07777;
-    struct stat status {};
-    there = ::stat(path.c_str(), &status) == 0;
-    regular = there && S_ISREG(status.st_mode);
-    if (there) permissions = status.st_mode & kPermissions;
-    folder = std::filesystem::path(path).parent_path().string();
-  }
-
-  std::string path, folder;
-  bool there = false, regular = false;
-  mode_t permissions = 0666;  // those of a new file
-};
-
-}  // namespace
 
 bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
   return replace_with(path, bytes, 0600, false);

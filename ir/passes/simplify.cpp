@@ -117,6 +117,8 @@ bool chooses_products(const Program& program) {
   });
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 }  // namespace
 
 std::optional<bool> known_truth(const Node& node) {
@@ -264,12 +266,6 @@ Answer ArithmeticRules::pow(Id a, Id b) {
   if (is_literal(b, 1)) return same(a);
   return keep();
 }
-
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 Answer LogicRules::abs(Id a) {
   if (facts_[a].sign_clear) return same(a);

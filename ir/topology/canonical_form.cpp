@@ -134,6 +134,57 @@ Node renumbered(const Node& node, const std::vector<Id>& number) {
   return make_node(node.op, args[0], args[1], args[2]);
 }
 
+// Bound for structures in which a round separates only one leaf; trials break the remaining ties.
+constexpr int kMaxRounds = 64;
+
+constexpr std::uint64_t kOutput = 0x9e3779b97f4a7c15ULL;
+constexpr std::uint64_t kGuard = 0xc2b2ae3d27d4eb4fULL;
+constexpr std::uint64_t kOperand = 0x165667b19e3779f9ULL;
+
+std::uint64_t join(std::uint64_t a, std::uint64_t b) {
+  return mix64(a * 0xff51afd7ed558ccdULL + b + 0x632be59bd9b4e019ULL);
+}
+
+// Visits each distinct operand once: mul(x, x) is one user of x.
+template <class F>
+void for_distinct_operands(const Node& node, F f) {
+  const int n = arity(node.op);
+  for (int k = 0; k < n; ++k) {
+    const bool repeated =
+        (k > 0 && node.args[k] == node.args[0]) || (k > 1 && node.args[k] == node.args[1]);
+    if (!repeated) f(node.args[k]);
+  }
+}
+
+// Limit of node visits for trials, about ten milliseconds. Programs that need more keep the form of
+// the first path.
+constexpr std::uint64_t kWork = 1 << 21;
+
+bool less(const Program& a, const Program& b) {
+  const auto node_less = [](const Node& x, const Node& y) {
+    return std::tie(x.op, x.args) < std::tie(y.op, y.args);
+  };
+  const auto guard_less = [](const Guard& x, const Guard& y) {
+    return std::tie(x.condition, x.expected) < std::tie(y.condition, y.expected);
+  };
+  if (a.nodes != b.nodes) {
+    return std::lexicographical_compare(a.nodes.begin(), a.nodes.end(), b.nodes.begin(),
+                                        b.nodes.end(), node_less);
+  }
+  if (a.outputs != b.outputs) return a.outputs < b.outputs;
+  return std::lexicographical_compare(a.guards.begin(), a.guards.end(), b.guards.begin(),
+                                      b.guards.end(), guard_less);
+}
+
+std::vector<std::uint32_t> by_colour(const std::vector<std::uint64_t>& colours) {
+  std::vector<std::uint32_t> order(colours.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::tie(colours[a], a) < std::tie(colours[b], b);
+  });
+  return order;
+}
+
 }  // namespace
 
 CanonicalForm Numbering::form() const {
@@ -194,32 +245,6 @@ std::vector<std::uint32_t> source_slots(const CanonicalForm& form, const Refinem
   }
   return slots;
 }
-
-namespace {
-
-// Bound for structures in which a round separates only one leaf; trials break the remaining ties.
-constexpr int kMaxRounds = 64;
-
-constexpr std::uint64_t kOutput = 0x9e3779b97f4a7c15ULL;
-constexpr std::uint64_t kGuard = 0xc2b2ae3d27d4eb4fULL;
-constexpr std::uint64_t kOperand = 0x165667b19e3779f9ULL;
-
-std::uint64_t join(std::uint64_t a, std::uint64_t b) {
-  return mix64(a * 0xff51afd7ed558ccdULL + b + 0x632be59bd9b4e019ULL);
-}
-
-// Visits each distinct operand once: mul(x, x) is one user of x.
-template <class F>
-void for_distinct_operands(const Node& node, F f) {
-  const int n = arity(node.op);
-  for (int k = 0; k < n; ++k) {
-    const bool repeated =
-        (k > 0 && node.args[k] == node.args[0]) || (k > 1 && node.args[k] == node.args[1]);
-    if (!repeated) f(node.args[k]);
-  }
-}
-
-}  // namespace
 
 Refinement::Refinement(const Program& program)
     : program_(program),
@@ -303,39 +328,6 @@ void Refinement::refine(std::vector<std::uint64_t>& leaf_colours) {
   colour_upwards(leaf_colours);
   for (Id id = 0; id < colour_.size(); ++id) colour_[id] = join(up_[id], colour_[id]);
 }
-
-namespace {
-
-// Limit of node visits for trials, about ten milliseconds. Programs that need more keep the form of
-// the first path.
-constexpr std::uint64_t kWork = 1 << 21;
-
-bool less(const Program& a, const Program& b) {
-  const auto node_less = [](const Node& x, const Node& y) {
-    return std::tie(x.op, x.args) < std::tie(y.op, y.args);
-  };
-  const auto guard_less = [](const Guard& x, const Guard& y) {
-    return std::tie(x.condition, x.expected) < std::tie(y.condition, y.expected);
-  };
-  if (a.nodes != b.nodes) {
-    return std::lexicographical_compare(a.nodes.begin(), a.nodes.end(), b.nodes.begin(),
-                                        b.nodes.end(), node_less);
-  }
-  if (a.outputs != b.outputs) return a.outputs < b.outputs;
-  return std::lexicographical_compare(a.guards.begin(), a.guards.end(), b.guards.begin(),
-                                      b.guards.end(), guard_less);
-}
-
-std::vector<std::uint32_t> by_colour(const std::vector<std::uint64_t>& colours) {
-  std::vector<std::uint32_t> order(colours.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return std::tie(colours[a], a) < std::tie(colours[b], b);
-  });
-  return order;
-}
-
-}  // namespace
 
 CanonicalSearch::CanonicalSearch(Refinement& refinement)
     : refinement_(refinement), orbit_(refinement.leaves().size()) {

@@ -32,14 +32,6 @@ class Gain {
   double predicted_since_reference_ = 0, predicted_since_candidate_ = 0;
 };
 
-}  // namespace topograd
-
-namespace topograd::ir {
-class StateRecord;
-}
-
-namespace topograd {
-
 /// Grows after steps that the model predicted well, shrinks ever faster after rejected ones.
 ///
 /// Source: Ceres Solver's LevenbergMarquardtStrategy and DoglegStrategy; Madsen, Nielsen, Tingleff,

@@ -23,9 +23,7 @@ struct NumericDiffOptions {
   double ridders_step_shrink_factor = 2;  ///< ratio of successive steps, > 1
 };
 
-}  // namespace ceres
-
-namespace ceres::internal {
+namespace internal {
 
 /// Computes residuals at a point; returns false outside of the domain.
 using ResidualFunction = std::function<bool(double const* const* parameters, double* residuals)>;
@@ -45,9 +43,7 @@ bool NumericJacobian(const ResidualFunction& f, NumericDiffMethodType method,
                      double const* const* parameters, std::span<const double> residuals,
                      double** jacobians);
 
-}  // namespace ceres::internal
-
-namespace ceres {
+}  // namespace internal
 
 /// Residuals of a functor `bool operator()(const double* block0, ..., double* residuals) const`, or
 /// of another CostFunction, differentiated numerically. Runs on the CPU.

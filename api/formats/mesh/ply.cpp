@@ -16,6 +16,7 @@
 #include "builder.hpp"
 
 namespace topograd {
+namespace {
 
 /// A type of numbers.
 struct PlyType {
@@ -37,7 +38,11 @@ struct PlyElement {
   std::size_t line = 0;
 
   /// Bytes of the shortest item in binary data, or in text: a digit and a space for each number.
-  std::uint64_t least_bytes(bool text) const;
+  std::uint64_t least_bytes(bool text) const {
+    std::uint64_t sum = 0;
+    for (const PlyProperty& p : properties) sum += text ? 2u : p.count.value_or(p.type).bytes;
+    return sum;
+  }
 };
 
 struct PlyHeader {
@@ -45,12 +50,6 @@ struct PlyHeader {
   Encoding encoding = Encoding::text;
   std::vector<PlyElement> elements;
 };
-
-/// Reads up to the end of the line "end_header". Throws Error{Parse} for what is not a header of
-/// PLY 1.0, and an element or property that is there twice.
-PlyHeader read_ply_header(WordReader& reader);
-
-namespace {
 
 using Kind = PlyType::Kind;
 
@@ -115,6 +114,39 @@ PlyProperty read_property(WordReader& reader, Names& others) {
   property.type = read_type(reader);
   property.name = read_new_name(reader, others, "a property");
   return property;
+}
+
+/// Reads up to the end of the line "end_header". Throws Error{Parse} for what is not a header of
+/// PLY 1.0, and an element or property that is there twice.
+PlyHeader read_ply_header(WordReader& reader) {
+  PlyHeader header;
+  if (const std::string_view word = reader.word(); word != "ply")
+    reader.fail_expected("\"ply\"", word);
+  bool format = false;
+  Names elements, properties;  // of the last element
+  while (reader.next_line()) {
+    const std::string_view word = reader.word_of_line();
+    if (word == "end_header") {
+      if (!format) reader.fail("expected a line \"format\" before the end of the header");
+      return header;
+    }
+    if (word == "comment" || word == "obj_info") continue;
+    if (word == "format") {
+      header.encoding =
+          named_by_word(reader, kEncodings, "ascii, binary_little_endian or binary_big_endian");
+      if (const std::string_view version = reader.word_of_line(); version != "1.0")
+        reader.fail_expected("version 1.0", version);
+      format = true;
+    } else if (word == "element") {
+      header.elements.push_back(read_element(reader, elements));
+      properties.clear();
+    } else if (word == "property" && !header.elements.empty()) {
+      header.elements.back().properties.push_back(read_property(reader, properties));
+    } else {
+      reader.fail_expected("format, comment, element, property or end_header", word);
+    }
+  }
+  reader.fail("expected end_header, got the end of the file");
 }
 
 using Encoding = PlyHeader::Encoding;
@@ -366,43 +398,6 @@ class PlyReader {
 };
 
 }  // namespace
-
-std::uint64_t PlyElement::least_bytes(bool text) const {
-  std::uint64_t sum = 0;
-  for (const PlyProperty& p : properties) sum += text ? 2u : p.count.value_or(p.type).bytes;
-  return sum;
-}
-
-PlyHeader read_ply_header(WordReader& reader) {
-  PlyHeader header;
-  if (const std::string_view word = reader.word(); word != "ply")
-    reader.fail_expected("\"ply\"", word);
-  bool format = false;
-  Names elements, properties;  // of the last element
-  while (reader.next_line()) {
-    const std::string_view word = reader.word_of_line();
-    if (word == "end_header") {
-      if (!format) reader.fail("expected a line \"format\" before the end of the header");
-      return header;
-    }
-    if (word == "comment" || word == "obj_info") continue;
-    if (word == "format") {
-      header.encoding =
-          named_by_word(reader, kEncodings, "ascii, binary_little_endian or binary_big_endian");
-      if (const std::string_view version = reader.word_of_line(); version != "1.0")
-        reader.fail_expected("version 1.0", version);
-      format = true;
-    } else if (word == "element") {
-      header.elements.push_back(read_element(reader, elements));
-      properties.clear();
-    } else if (word == "property" && !header.elements.empty()) {
-      header.elements.back().properties.push_back(read_property(reader, properties));
-    } else {
-      reader.fail_expected("format, comment, element, property or end_header", word);
-    }
-  }
-  reader.fail("expected end_header, got the end of the file");
-}
 
 TriangleMesh parse_ply(std::string_view text, const std::string& name, const MeshOptions& options,
                        MeshNotes* notes) {
