@@ -247,7 +247,6 @@ TEST(IkCommand, SaysWhatItCouldNotReach) {
       {"x,y,z\n0,0,0\n", "", file + ":"},
       {far, "--tip hand", "one of the links link0, link1, link2"},
       {far, "--position-tolerance 0", "expected tolerances > 0, got 0"},
-      {far, "--precision f32", "precision f32"},
       {far, "--peer ceres", "ik: --peer expects another problem"},
       {far, "--mesh x.obj", "expected --mesh with "}};
   for (const auto& [targets, options, error] : rows) {
