@@ -276,8 +276,8 @@ ConstraintTerms constraint_terms(Method method) {
 void hold_at_bounds(const runtime::Model& model, std::span<const double> x,
                     std::span<double> gradient) {
   for (std::size_t k = 0; k < gradient.size() && !model.lower.empty(); ++k) {
-    const bool pushed = gradient[k] > 0 ? x[k] <= model.lower[k] : x[k] >= model.upper[k];
-    if (pushed) gradient[k] = 0;
+    const double g = gradient[k];  // perhaps NaN, which stays
+    if ((g > 0 && x[k] <= model.lower[k]) || (g < 0 && x[k] >= model.upper[k])) gradient[k] = 0;
   }
 }
 
