@@ -66,31 +66,28 @@ struct Program {
       std::vector<Eigen::Index> active;
       for (Eigen::Index k = 0; k < row.rows(); ++k)
         if ((set >> k & 1) != 0) active.push_back(k);
-      const Eigen::Index held = equal.rows() + static_cast<Eigen::Index>(active.size());
-      if (held > kUnknowns) continue;
-      Eigen::MatrixXd kkt = Eigen::MatrixXd::Zero(kUnknowns + held, kUnknowns + held);
-      Eigen::VectorXd side_of(kUnknowns + held);
-      kkt.topLeftCorner(kUnknowns, kUnknowns) = a.transpose() * a;
-      side_of.head(kUnknowns) = a.transpose() * b;
-      for (Eigen::Index k = 0; k < held; ++k) {
-        const bool is_equality = k < equal.rows();
-        const Eigen::RowVectorXd normal =
-            (is_equality ? equal : row)
-                .row(is_equality ? k : active[static_cast<std::size_t>(k - equal.rows())]);
-        kkt.row(kUnknowns + k).head(kUnknowns) = normal;
-        kkt.col(kUnknowns + k).head(kUnknowns) = -normal.transpose();
-        side_of[kUnknowns + k] =
-            is_equality ? e[k] : right[active[static_cast<std::size_t>(k - equal.rows())]];
-      }
-      const Eigen::FullPivLU<Eigen::MatrixXd> lu(kkt);
-      if (!lu.isInvertible()) continue;
-      const Eigen::VectorXd z = lu.solve(side_of);
+      const Eigen::VectorXd z = stationary(row(active, Eigen::all), right(active));
+      if (z.size() == 0) continue;
       const bool feasible =
           row.rows() == 0 || (row * z.head(kUnknowns) - right).minCoeff() > -1e-12;
-      const Eigen::Index signs = held - equal.rows();
-      if (feasible && (signs == 0 || z.tail(signs).minCoeff() > -1e-12)) best = z.head(kUnknowns);
+      const bool signs =
+          active.empty() || z.tail(static_cast<Eigen::Index>(active.size())).minCoeff() > -1e-12;
+      if (feasible && signs) best = z.head(kUnknowns);
     }
     return best;
+  }
+
+  /// x and multipliers of the equalities and of row x = right; empty if there is no such point.
+  Eigen::VectorXd stationary(const Eigen::MatrixXd& row, const Eigen::VectorXd& right) const {
+    const Eigen::Index held = equal.rows() + row.rows();
+    if (held > kUnknowns) return {};
+    Eigen::MatrixXd normals(held, kUnknowns), kkt(kUnknowns + held, kUnknowns + held);
+    normals << equal, row;
+    kkt << a.transpose() * a, -normals.transpose(), normals, Eigen::MatrixXd::Zero(held, held);
+    Eigen::VectorXd sides(kUnknowns + held);
+    sides << a.transpose() * b, e, right;
+    const Eigen::FullPivLU<Eigen::MatrixXd> lu(kkt);
+    return lu.isInvertible() ? lu.solve(sides) : Eigen::VectorXd();
   }
 
   struct Result {
