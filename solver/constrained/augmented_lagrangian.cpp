@@ -45,7 +45,6 @@ void AugmentedLagrangian::start() {
     squared += scaled * scaled;
   }
   run_.start(gradient, std::move(penalised));
-  run_.measure_curvature(gradient);
   rule_.start({.asked = run_.options.initial_penalty,
                .cost = run_.objective,
                .squared_violation = squared,

@@ -36,12 +36,6 @@ constexpr double kKeptMultiplier = 0.5;
 // Multipliers are fitted once μ is at most this many times the last one.
 constexpr double kNearEnd = 1.01;
 
-double squared_norm(std::span<const double> v) {
-  double sum = 0;
-  for (const double number : v) sum += number * number;
-  return sum;
-}
-
 }  // namespace
 
 /// The end of the solve if an inequality that could be changed is not above 0.
@@ -86,7 +80,6 @@ bool Barrier::start() {
   if (run_.refuse_fixed() || refuse_outside()) return false;
   run_.penalties.set_weights(1, 0);
   run_.start(gradient, run_.gradient());
-  run_.measure_curvature(gradient);
   rule_.start({.asked = run_.options.initial_penalty,
                .cost = run_.objective,
                .squared_violation = squared,
@@ -109,9 +102,9 @@ double Barrier::first_barrier(std::vector<double> objective) {
   for (std::size_t k = 0; k < barrier.size(); ++k) barrier[k] -= objective[k];
   run_.projected_max(objective);
   run_.projected_max(barrier);
-  double both = 0;
-  for (std::size_t k = 0; k < barrier.size(); ++k) both -= barrier[k] * objective[k];
-  const double steep = squared_norm(barrier), slope = squared_norm(objective);
+  const double both = -scalar_product(barrier, objective);
+  const double steep = scalar_product(barrier, barrier);
+  const double slope = scalar_product(objective, objective);
   const double unit = std::max(run_.cost_unit(), std::abs(run_.objective));
   if (!(steep > 0)) return kLeastFirst * unit;
   const double fitted = both / steep;

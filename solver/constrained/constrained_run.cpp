@@ -69,20 +69,16 @@ bool PenaltyRule::look(double violation, double met, bool solved) {
 
 bool PenaltyRule::in_vain() const { return stalls >= kStalls; }
 
-namespace {
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  double sum = 0;
-  for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-  return sum;
-}
-
-}  // namespace
-
 double largest(std::span<const double> numbers) {
   double most = 0;
   for (const double number : numbers) most = std::max(most, std::abs(number));
   return most;
+}
+
+double scalar_product(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
+  return sum;
 }
 
 std::string short_text(double number) { return platform::formatted("%.6g", number); }
@@ -151,32 +147,21 @@ RowSize size_of_row(const ir::Batch& batch, std::size_t instance, std::span<cons
 }  // namespace
 
 bool ConstrainedRun::measure_rows() {
-  const std::uint64_t first = penalties.first_row();
   const std::span<const double> x = inner.point();
-  const std::vector<std::uint8_t>& constant = model.model.constant;
-  const runtime::Engine& engine = inner.engine(runtime::Pass::cost);
   const double unit = rounding_unit(options.precision);
   std::vector<double> of_gradient(x.size());
   const std::vector<double> before = scale;
-  for (std::size_t t = 0; t < model.topologies.size(); ++t) {
-    if (!is_constraint(problem.kind(model.topologies[t]))) continue;
-    const ir::Batch& batch = *model.model.terms[t].batch;
-    const std::size_t outputs = constraint_outputs(model, t);
-    const std::uint32_t slots = batch.parameter_columns();
-    const std::vector<double> J = constraint_jacobian(model, engine, t, x);
-    for (std::size_t at = 0; at < batch.size() * outputs; ++at) {
-      const std::size_t i = at / outputs;
-      const std::uint64_t row = batch.residual_row(i) - first + at % outputs;
-      const std::span derivatives = std::span(J).subspan(at * slots, slots);
-      const RowSize size = size_of_row(batch, i, derivatives, x, constant);
-      if (std::isfinite(size.squared)) norms_[row] = std::max(norms_[row], std::sqrt(size.squared));
-      if (std::isfinite(size.moved)) rounding[row] = unit * size.moved;
-      if (norms_[row] > 0) scale[row] = 1 / norms_[row];
-      const double scaled = scale[row] * scale[row] * rounding[row];
-      for (std::uint32_t s = 0; s < slots; ++s)
-        of_gradient[batch.index(i, s)] += scaled * std::abs(derivatives[s]);
-    }
-  }
+  for_each_constraint_row(*this, [&](const ConstraintRow& one) {
+    const std::size_t row = one.row;
+    const RowSize size =
+        size_of_row(one.batch, one.instance, one.derivatives, x, model.model.constant);
+    if (std::isfinite(size.squared)) norms_[row] = std::max(norms_[row], std::sqrt(size.squared));
+    if (std::isfinite(size.moved)) rounding[row] = unit * size.moved;
+    if (norms_[row] > 0) scale[row] = 1 / norms_[row];
+    const double scaled = scale[row] * scale[row] * rounding[row];
+    for (std::uint32_t s = 0; s < one.derivatives.size(); ++s)
+      of_gradient[one.batch.index(one.instance, s)] += scaled * std::abs(one.derivatives[s]);
+  });
   gradient_rounding = largest(of_gradient);
   if (scale == before) return false;
   penalties.set_scales(scale);
@@ -223,23 +208,13 @@ std::vector<double> ConstrainedRun::objective_gradient() {
 /// Σ w d ∇c over all rows, of what is free; the weights w differ so that opposite rows remain.
 std::vector<double> ConstrainedRun::across_constraints() {
   constexpr double kGoldenRatio = 0.6180339887498949;
-  const runtime::Engine& engine = inner.engine(runtime::Pass::cost);
   std::vector<double> out(model.model.scalars);
-  for (std::size_t t = 0; t < model.topologies.size(); ++t) {
-    if (!is_constraint(problem.kind(model.topologies[t]))) continue;
-    const ir::Batch& batch = *model.model.terms[t].batch;
-    const std::size_t outputs = constraint_outputs(model, t);
-    const std::uint32_t slots = batch.parameter_columns();
-    const std::vector<double> J = constraint_jacobian(model, engine, t, inner.point());
-    for (std::size_t at = 0; at < batch.size() * outputs; ++at) {
-      const std::size_t i = at / outputs;
-      const std::uint64_t row = batch.residual_row(i) - penalties.first_row() + at % outputs;
-      const double turns = kGoldenRatio * static_cast<double>(row);
-      const double weight = 0.5 + turns - std::floor(turns);
-      for (std::uint32_t s = 0; s < slots; ++s)
-        out[batch.index(i, s)] += weight * scale[row] * J[at * slots + s];
-    }
-  }
+  for_each_constraint_row(*this, [&](const ConstraintRow& one) {
+    const double turns = kGoldenRatio * static_cast<double>(one.row);
+    const double weight = 0.5 + turns - std::floor(turns);
+    for (std::uint32_t s = 0; s < one.derivatives.size(); ++s)
+      out[one.batch.index(one.instance, s)] += weight * scale[one.row] * one.derivatives[s];
+  });
   const std::vector<std::uint8_t>& constant = model.model.constant;
   for (std::size_t k = 0; k < constant.size(); ++k)
     if (constant[k] != 0) out[k] = 0;
@@ -250,20 +225,20 @@ void ConstrainedRun::measure_curvature(std::span<const double> gradient) {
   penalties.set_weight(0);
   const std::vector<double> along = across_constraints();
   std::vector<double> product(along.size());
-  const double squared = dot(along, along);
+  const double squared = scalar_product(along, along);
   if (!(squared > 0)) return;
   double found = 0;
   if (problem.energy_count() == 0) {
     inner.engine(runtime::Pass::jtjp).jtjp(along, product);
-    found = dot(along, product) / squared;
+    found = scalar_product(along, product) / squared;
   } else {
     // Curvatures of both signs may cancel, and none may be there.
     const bool curves = !problem.has_manifolds() && problem.host_blocks().empty();
     if (curves) runtime::second_derivatives(inner.engine(runtime::Pass::hvp)).hvp(along, product);
-    found = kOfEnergies * std::sqrt(dot(product, product) / squared);
     const double distance = scaled_violation();
-    if (distance > 0)
-      found = std::max(found, kOfEnergies * std::sqrt(dot(gradient, gradient)) / distance);
+    const double slope =
+        distance > 0 ? std::sqrt(scalar_product(gradient, gradient)) / distance : 0;
+    found = kOfEnergies * std::max(std::sqrt(scalar_product(product, product) / squared), slope);
   }
   if (std::isfinite(found)) curvature = found;
 }
@@ -291,6 +266,7 @@ void ConstrainedRun::start(std::span<const double> gradient, std::vector<double>
   first_promise_ = farthest * largest(gradient);
   const double distance = scaled_violation();
   if (distance > 0) violation_slope = projected_max(penalised) / distance;
+  measure_curvature(gradient);
 }
 
 void ConstrainedRun::measure(std::span<const double> gradient) {

@@ -17,7 +17,7 @@
 
 namespace topograd {
 
-/// What the first μ depends on.
+/// The first μ depends on these.
 struct PenaltyStart {
   double asked = 0;              ///< SolverOptions::initial_penalty; 0: chosen
   double cost = 0;               ///< of the objective
@@ -109,6 +109,7 @@ class Stationarity {
 };
 
 double largest(std::span<const double> numbers);
+double scalar_product(std::span<const double> a, std::span<const double> b);
 /// "0.00123", for messages.
 std::string short_text(double number);
 
@@ -151,12 +152,6 @@ struct ConstrainedRun {
   std::vector<double> gradient();
   /// The gradient of the objective alone; `objective` is its value. Weights become 0.
   std::vector<double> objective_gradient();
-  /// Measures `curvature` at the present point: ‖J v‖² / ‖v‖² of sums of squares, v being a sum of
-  /// the rows d ∇c. Of other costs ‖∇²f v‖ / ‖v‖, or ‖∇f‖ per ‖d violation‖ if that is larger.
-  /// Weights become 0.
-  ///
-  ///   gradient  of the objective
-  void measure_curvature(std::span<const double> gradient);
   /// max |g| over what is free and within the bounds; g becomes the projected gradient.
   double projected_max(std::vector<double>& gradient) const;
 
@@ -171,7 +166,7 @@ struct ConstrainedRun {
   double tolerance(std::size_t row) const;
   /// The least of them, times d.
   double least_tolerance() const;
-  /// Records what later looks are compared with, at the start.
+  /// Records what later looks are compared with, at the start. Weights become 0.
   ///
   ///   gradient   of the objective
   ///   penalised  of objective and ½ c² of the violated rows
@@ -210,6 +205,9 @@ struct ConstrainedRun {
  private:
   void list_rows();
   std::vector<double> across_constraints();
+  /// Sets `curvature`: ‖J v‖² / ‖v‖² of sums of squares, v being a sum of the rows d ∇c. Of other
+  /// costs 100 times ‖∇²f v‖ / ‖v‖, or ‖∇f‖ per ‖d violation‖ if that is larger.
+  void measure_curvature(std::span<const double> gradient);
 
   double first_promise_ = 0;   // largest |∇f_i| times the largest d |c|, at the start
   std::vector<double> norms_;  // by row: the largest ‖∇c‖ so far

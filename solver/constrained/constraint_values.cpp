@@ -73,29 +73,15 @@ ColumnMatrix projection(const ConstrainedRun& run, std::span<const double> gradi
 /// Gradients of the rows, one column each, times their units.
 ColumnMatrix scaled_gradients(ConstrainedRun& run, const FittedRows& of) {
   const std::span<const std::size_t> rows = of.rows;
-  const ProblemModel& model = run.model;
-  const std::uint64_t first = run.penalties.first_row();
-  const runtime::Engine& engine = run.inner.engine(runtime::Pass::cost);
   std::vector<Eigen::Triplet<double>> entries;
-  for (std::size_t t = 0; t < model.topologies.size(); ++t) {
-    if (!is_constraint(model.problem->kind(model.topologies[t]))) continue;
-    const ir::Batch& batch = *model.model.terms[t].batch;
-    const std::size_t outputs = constraint_outputs(model, t);
-    const std::uint32_t slots = batch.parameter_columns();
-    const std::vector<double> J = constraint_jacobian(model, engine, t, run.inner.point());
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      for (std::size_t k = 0; k < outputs; ++k) {
-        const std::size_t row = batch.residual_row(i) - first + k;
-        const auto at = std::ranges::lower_bound(rows, row);
-        if (at == rows.end() || *at != row) continue;
-        const double unit = of.units[static_cast<std::size_t>(at - rows.begin())];
-        for (std::uint32_t s = 0; s < slots; ++s)
-          entries.emplace_back(static_cast<int>(batch.index(i, s)),
-                               static_cast<int>(at - rows.begin()),
-                               unit * J[(i * outputs + k) * slots + s]);
-      }
-    }
-  }
+  for_each_constraint_row(run, [&](const ConstraintRow& one) {
+    const auto at = std::ranges::lower_bound(rows, one.row);
+    if (at == rows.end() || *at != one.row) return;
+    const double unit = of.units[static_cast<std::size_t>(at - rows.begin())];
+    for (std::uint32_t s = 0; s < one.derivatives.size(); ++s)
+      entries.emplace_back(static_cast<int>(one.batch.index(one.instance, s)),
+                           static_cast<int>(at - rows.begin()), unit * one.derivatives[s]);
+  });
   ColumnMatrix out(static_cast<Eigen::Index>(run.inner.point().size()),
                    static_cast<Eigen::Index>(rows.size()));
   out.setFromTriplets(entries.begin(), entries.end());
@@ -267,6 +253,25 @@ std::vector<double> constraint_jacobian(const ProblemModel& model, const runtime
   for (std::size_t k = 0; k < entries.size(); ++k)
     for (std::size_t i = 0; i < entries[k].size(); ++i) out[i * entries.size() + k] = entries[k][i];
   return out;
+}
+
+void for_each_constraint_row(ConstrainedRun& run,
+                             const std::function<void(const ConstraintRow&)>& f) {
+  const ProblemModel& model = run.model;
+  const std::uint64_t first = run.penalties.first_row();
+  const runtime::Engine& engine = run.inner.engine(runtime::Pass::cost);
+  for (std::size_t t = 0; t < model.topologies.size(); ++t) {
+    if (!is_constraint(model.problem->kind(model.topologies[t]))) continue;
+    const ir::Batch& batch = *model.model.terms[t].batch;
+    const std::size_t outputs = constraint_outputs(model, t), slots = batch.parameter_columns();
+    const std::vector<double> J = constraint_jacobian(model, engine, t, run.inner.point());
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      for (std::size_t k = 0; k < outputs; ++k)
+        f({.batch = batch,
+           .instance = i,
+           .row = batch.residual_row(i) - first + k,
+           .derivatives = std::span(J).subspan((i * outputs + k) * slots, slots)});
+  }
 }
 
 void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<double>& gradient) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,20 @@ std::vector<double> constraint_values(const ProblemModel& model, const runtime::
 /// ∂c of the constraints of one term: [(instance * outputs + output) * slots + slot].
 std::vector<double> constraint_jacobian(const ProblemModel& model, const runtime::Engine& engine,
                                         std::size_t term, std::span<const double> x);
+
+/// One row of the constraints' Jacobian.
+struct ConstraintRow {
+  const ir::Batch& batch;
+  std::size_t instance = 0;             ///< in the batch
+  std::size_t row = 0;                  ///< of the constraints
+  std::span<const double> derivatives;  ///< by slot
+};
+
+/// Calls f for every row, at the present point.
+///
+/// Cost: a pass over the constraints' Jacobian.
+void for_each_constraint_row(ConstrainedRun& run,
+                             const std::function<void(const ConstraintRow&)>& f);
 
 /// Number of rows of each instance of a term of constraints.
 std::size_t constraint_outputs(const ProblemModel& model, std::size_t term);
