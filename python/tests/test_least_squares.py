@@ -526,7 +526,8 @@ class AgainstScipy(unittest.TestCase):
                 arguments = {"fun": decay, "x0": x0, **change}
                 with self.assertRaises(Exception) as theirs:
                     scipy.optimize.least_squares(**arguments)
-                with self.assertRaises(type(theirs.exception)):
+                public = next(t for t in type(theirs.exception).__mro__ if t.__module__ == "builtins")
+                with self.assertRaises(public):
                     topograd.least_squares(**arguments)
 
     def test_complex_residuals_are_refused(self):

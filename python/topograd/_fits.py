@@ -35,6 +35,8 @@ _SHARE, _LEAST_SHARE = 1e-8, 1e-20
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
 _LEAST_SQUARE, _EPS = 1e-280, float(np.finfo(float).eps)
+#: The number of the first column in MINPACK's orders, which SciPy has in C since 1.15.
+_FIRST_COLUMN = 1 if tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 15) else 0
 #: Status of a solve that a callback ended.
 _STOPPED = 99
 
@@ -199,10 +201,11 @@ def curve_fit(
 
 def _factors(jacobian: np.ndarray, f: np.ndarray) -> dict:
     """What MINPACK leaves of QR with column pivoting: R above the reflections in the transposed matrix,
-    the order of the columns, counted from 1, and the first numbers of Qᵀf."""
+    the order of the columns, counted from 1 as in Fortran, or from 0 where SciPy has MINPACK in C, and the
+    first numbers of Qᵀf."""
     (packed, tau), _, order = qr(jacobian, mode="raw", pivoting=True)
     turned = dormqr("L", "T", packed, tau, f[:, np.newaxis], 64)[0]
-    return {"fjac": packed.T, "ipvt": (order + 1).astype(np.int32), "qtf": turned[:tau.size, 0]}
+    return {"fjac": packed.T, "ipvt": (order + _FIRST_COLUMN).astype(np.int32), "qtf": turned[:tau.size, 0]}
 
 
 def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds: Any, method: Any,

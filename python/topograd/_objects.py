@@ -497,6 +497,28 @@ class TracedRotation:
         return TracedRotation(self._q[key])
 
 
+def _owned(made: Any) -> Any:
+    """A Rotation as an OwnRotation: SciPy's methods return their own class since 1.17."""
+    if isinstance(made, tuple):
+        return tuple(map(_owned, made))
+    return OwnRotation(made.as_quat(), normalize=False) if type(made) is Rotation else made
+
+
+def _returns_own(name: str) -> Any:
+    """A method of Rotation whose result is an OwnRotation."""
+    original = getattr(Rotation, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _owned(original(self, *args, **kwargs))
+
+    return method
+
+
+def _makes_own(name: str) -> Any:
+    """A function of the class Rotation whose result is an OwnRotation."""
+    return staticmethod(lambda *args, **kwargs: _owned(getattr(Rotation, name)(*args, **kwargs)))
+
+
 def _either(name: str) -> Any:
     def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if contains_traced((*args, *kwargs.values())):
@@ -504,8 +526,7 @@ def _either(name: str) -> Any:
             arrays = [a if isinstance(a, (str, bool)) else trace.array(a) for a in args]
             named = {k: v if isinstance(v, (str, bool)) else trace.array(v) for k, v in kwargs.items()}
             return getattr(TracedRotation, name)(*arrays, **named)
-        return getattr(super(OwnRotation, cls), name)(*plain(args), **{
-            k: plain(v) for k, v in kwargs.items()})
+        return _owned(getattr(Rotation, name)(*plain(args), **{k: plain(v) for k, v in kwargs.items()}))
 
     return classmethod(make)
 
@@ -521,7 +542,7 @@ class OwnRotation(Rotation):
     @classmethod
     def concatenate(cls, rotations: Any) -> Any:
         if not any(isinstance(r, TracedRotation) for r in rotations):
-            return super().concatenate(rotations)
+            return _owned(Rotation.concatenate(rotations))
         return TracedRotation(np.concatenate([np.atleast_2d(r.as_quat()) for r in rotations]))
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
@@ -532,7 +553,13 @@ class OwnRotation(Rotation):
         return np.sum((matrix.swapaxes(-1, -2) if inverse else matrix) * array[..., np.newaxis, :], axis=-1)
 
     def __mul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, TracedRotation) else super().__mul__(other)
+        return NotImplemented if isinstance(other, TracedRotation) else _owned(super().__mul__(other))
+
+
+for _name in ("from_mrp", "identity", "random", "align_vectors"):
+    setattr(OwnRotation, _name, _makes_own(_name))
+for _name in {"inv", "__pow__", "__getitem__", "reduce", "mean"} & set(dir(Rotation)):
+    setattr(OwnRotation, _name, _returns_own(_name))
 
 
 def own_class(trace: Trace, kind: type) -> Any:
@@ -549,7 +576,7 @@ def own_class(trace: Trace, kind: type) -> Any:
 def own_instance(trace: Trace, value: Any) -> Any:
     """What traced code sees for an object of SciPy's, or None."""
     if type(value) is Rotation:
-        return OwnRotation.from_quat(value.as_quat())
+        return _owned(value)
     if isinstance(value, _ONE_VARIABLE):
         return Interpolator(trace, value)
     if isinstance(value, _TABLES):

@@ -1,10 +1,11 @@
-"""NumPy's functions of samples, on traced arrays: interpolation, integrals, slopes, convolutions."""
+"""NumPy's functions of samples, on traced arrays: interpolation, integrals, slopes, convolutions; SciPy's rosen."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 
 from . import _linear
 from ._functions import diff, implements
@@ -22,6 +23,12 @@ def _trapezoid(trace: Trace, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -
         x = trace.array(x)
         dx = diff(trace, x if x.ndim == 1 else _numpy.moveaxis(x, axis, -1))
     return np.sum(dx * (moved[..., 1:] + moved[..., :-1]) / 2.0, axis=-1)
+
+
+@implements(scipy.optimize.rosen)
+def _rosen(trace: Trace, x: Any) -> Array:
+    x = trace.array(x)
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1.0 - x[:-1]) ** 2.0, axis=0)
 
 
 @implements(np.gradient)

@@ -20,7 +20,6 @@ from typing import Any, Callable, Generic, Protocol
 
 import numpy as np
 import scipy
-import scipy.optimize
 
 from . import _algebra, _functions, _sampled, _special, _statistics  # noqa: F401
 from ._buffer import Buffer, buffered
@@ -424,8 +423,6 @@ class World:
         if function.__module__ == "math":
             return _math(function)
         if function.__code__ in _CALLS_USERS:
-            return self._copy(function)
-        if function is scipy.optimize.rosen:  # an example of a user's function
             return self._copy(function)
         compiled = file.startswith("<__array_function__")
         if compiled or _folder(file) == "library":
