@@ -315,6 +315,18 @@ class Minimize(unittest.TestCase):
             with self.assertRaises(topograd.TracingError):
                 topograd.minimize(branching, [0.0], options=OURS, **options)
 
+    def test_inverse_hessian(self):
+        """Of the traced function with kernels and of a long sum as a whole; in any unit."""
+        for n in (5, 300):
+            for unit in (1.0, 1e6):
+                found = topograd.minimize(lambda x: scipy.optimize.rosen(x / unit), np.full(n, 1.1 * unit), options=OURS)
+                product = found.hess_inv @ (scipy.optimize.rosen_hess(found.x / unit) / unit**2)
+                np.testing.assert_allclose(product, np.eye(n), atol=1e-5)
+                self.assertIs(found.hess_inv, found["hess_inv"])
+        found = topograd.minimize(rosenbrock, [-1.2, 1.0], bounds=[(None, 0.5), (0, None)], options=OURS)
+        with self.assertRaises(AttributeError):
+            found.hess_inv
+
     def test_callback(self):
         points, results = [], []
         found = topograd.minimize(rosenbrock, [-1.2, 1.0], callback=points.append, options=OURS)

@@ -307,7 +307,7 @@ def minimize(
     -------
     OptimizeResult
         x (n,), fun, jac (n,), nit, nfev, njev, status, message, success; for recorded functions also
-        `summary`.
+        `summary`, and without bounds and constraints `hess_inv` (n, n), which is computed when it is read.
     """
     given = dict(options or {})
     falls_back = given.pop("fallback", True)
@@ -446,11 +446,37 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     success = summary.termination == "CONVERGENCE" and bool(np.isfinite(ends)) and not stopped
     if options.get("disp"):
         print(summary.message)
-    return OptimizeResult(
+    def gradient(y: np.ndarray) -> np.ndarray:
+        scaled.value[...] = y / units
+        slope = solved.gradient() / units
+        scaled.value[...] = at / units
+        return slope
+
+    return _Minimum(
+        gradient if free and box is None else None,
         x=at, fun=ends, jac=solved.gradient() / units, nit=max(len(summary.iterations) - 1, 0),
         nfev=len(summary.iterations), njev=summary.accepted + 1,
         status=0 if success else _STOPPED if stopped else 1, success=success, message=summary.message,
         summary=summary)
+
+
+class _Minimum(OptimizeResult):
+    """A result of minimize. As SciPy's of BFGS it has `hess_inv`, here by differences of exact gradients."""
+
+    def __init__(self, gradient: Callable[[np.ndarray], np.ndarray] | None, **values: Any) -> None:
+        super().__init__(**values)
+        object.__setattr__(self, "_gradient", gradient)
+
+    def __missing__(self, key: str) -> Any:
+        gradient = self.__dict__.get("_gradient")
+        if key != "hess_inv" or gradient is None:
+            raise KeyError(key)
+        x: np.ndarray = self["x"]
+        steps = np.cbrt(_EPS) * np.maximum(np.abs(x), _units(x))
+        columns = [(gradient(x + step) - gradient(x - step)) / (2 * np.max(step)) for step in np.diag(steps)]
+        hessian = np.array(columns).reshape(x.size, x.size)
+        self[key] = np.linalg.inv((hessian + hessian.T) / 2)
+        return self[key]
 
 
 def _seconds_of_scipys(value: Callable, x: np.ndarray) -> float:
