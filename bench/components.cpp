@@ -80,6 +80,8 @@ constexpr Way kWays[] = {
     {"device, f64", Backend::vulkan},
     {"device, mixed", Backend::vulkan, Precision::mixed},
     {"device, mixed, its own verdicts", Backend::vulkan, Precision::mixed, false},
+    {"automatic, f64", Backend::automatic},
+    {"automatic, mixed", Backend::automatic, Precision::mixed},
 };
 
 void compare(const Many& many) {
