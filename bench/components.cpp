@@ -4,10 +4,12 @@
 //   bench_components [peaks COUNT | chains UNKNOWNS COUNT]
 //
 // Prints for each backend and precision: the time of a solve that runs again, with the kernels'
-// part of it, how many converged, and the largest difference from the CPU's unknowns.
+// part of it, how many converged, the largest difference from the CPU's unknowns, and the errors of
+// peaks. scripts/bench-peaks-peer fits the same peaks by a plain CUDA kernel.
 #include "../frontend/value/math.hpp"
 #include "../solver/solve_many.hpp"
 #include "../tools/problems/chains.hpp"
+#include "peaks.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +20,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,34 +32,24 @@ struct Many {
   std::string name;
   std::size_t unknowns = 0, count = 0, entries = 0;
   std::vector<double> starts, data;
+  std::vector<double> truth = {};  // of peaks
   std::function<std::vector<Value>(const One&)> f;
 };
 
-/// Peaks with the noise of photons.
 Many peaks(std::size_t count) {
-  constexpr int kSize = 5;
-  Many out{.name = "peaks", .unknowns = 5, .count = count, .entries = kSize * kSize};
-  std::mt19937_64 random(1);
-  std::normal_distribution<double> noise;
-  const auto between = [&](double a, double b) {
-    return std::uniform_real_distribution<double>(a, b)(random);
-  };
-  for (std::size_t k = 0; k < count; ++k) {
-    const double amplitude = between(300, 900), cx = between(1.6, 2.4), cy = between(1.6, 2.4);
-    const double width = between(0.8, 1.2), background = between(5, 15);
-    for (int i = 0; i < kSize * kSize; ++i) {
-      const double dx = i % kSize - cx, dy = i / kSize - cy;
-      const double photons =
-          amplitude * std::exp(-(dx * dx + dy * dy) / (2 * width * width)) + background;
-      out.data.push_back(photons + std::sqrt(photons) * noise(random));
-    }
-    out.starts.insert(out.starts.end(), {600, 2, 2, 1, 10});
-  }
+  PeakImages made = make_peaks(count);
+  Many out{.name = "peaks",
+           .unknowns = kPeakUnknowns,
+           .count = count,
+           .entries = kPixels,
+           .starts = std::move(made.starts),
+           .data = std::move(made.pixels),
+           .truth = std::move(made.truth)};
   out.f = [](const One& one) {
     std::vector<Value> rows;
-    for (std::size_t i = 0; i < kSize * kSize; ++i) {
-      const Value square = topograd::square(one.x(1) - double(i % kSize)) +
-                           topograd::square(one.x(2) - double(i / kSize));
+    for (std::size_t i = 0; i < kPixels; ++i) {
+      const Value square = topograd::square(one.x(1) - double(i % kPeakSide)) +
+                           topograd::square(one.x(2) - double(i / kPeakSide));
       rows.push_back(one.x(0) * exp(-square / (2.0 * topograd::square(one.x(3)))) + one.x(4) -
                      one.data(0, i));
     }
@@ -89,6 +80,8 @@ constexpr Way kWays[] = {
     {"device, f64", Backend::vulkan},
     {"device, mixed", Backend::vulkan, Precision::mixed},
     {"device, mixed, its own verdicts", Backend::vulkan, Precision::mixed, false},
+    {"automatic, f64", Backend::automatic},
+    {"automatic, mixed", Backend::automatic, Precision::mixed},
 };
 
 void compare(const Many& many) {
@@ -126,6 +119,15 @@ void compare(const Many& many) {
     std::printf("  %-32s %10.2f ms  %zd converged  difference %.1e\n    %s\n", way.name,
                 1e3 * least, static_cast<std::ptrdiff_t>(converged), difference,
                 summary.why.c_str());
+    if (!many.truth.empty()) {
+      const auto [amplitude, cx, cy, width, background] = median_errors(x, many.truth);
+      std::printf(
+          "    %.2f steps each; median errors: amplitude %.4g, centre %.4g and %.4g, width %.4g, "
+          "background %.4g\n",
+          double(summary.num_successful_steps + summary.num_unsuccessful_steps) /
+              static_cast<double>(many.count),
+          amplitude, cx, cy, width, background);
+    }
     std::fflush(stdout);
   }
 }

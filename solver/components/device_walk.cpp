@@ -30,16 +30,15 @@ constexpr std::size_t kGatheredAtOnce = 512;
 
 }  // namespace
 
-WalkDevice find_walk_device(const SolverOptions& options) {
-  const DeviceFacts facts = probe_device(options);
-  if (!facts.usable) throw Error(facts.code, "backend vulkan: " + facts.problem);
+WalkDevice walk_device(const DeviceFacts& facts, const SolverOptions& options) {
   WalkDevice out{.name = facts.name, .shared_bytes = facts.shared_memory_bytes};
   if (options.precision == Precision::f64 && facts.float64 && !facts.emulated_float64)
     out.precision = Precision::f64;
   return out;
 }
 
-DeviceWalk::DeviceWalk(const SolverOptions& options) : device_(find_walk_device(options)) {
+DeviceWalk::DeviceWalk(const SolverOptions& options, WalkDevice device)
+    : device_(std::move(device)) {
   require_self_check(options);
   backend_ = make_device_backend(options);
 }

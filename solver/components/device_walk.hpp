@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../options.hpp"
+#include "../plan/decide.hpp"
 #include "groups.hpp"
 #include "lane_solver.hpp"
 #include "walk_source.hpp"
@@ -42,15 +43,17 @@ struct WalkDevice {
   }
 };
 
-/// Looks for it, without opening it. Throws the device's error if there is none.
-WalkDevice find_walk_device(const SolverOptions& options);
+/// A usable device, as far as walks depend on it.
+WalkDevice walk_device(const DeviceFacts& facts, const SolverOptions& options);
 
 /// A device on which components walk. It keeps the kernels of the sources it has seen, and the
 /// memory of its largest dispatch.
 class DeviceWalk {
  public:
-  /// Throws the device's error if there is none.
-  explicit DeviceWalk(const SolverOptions& options);
+  /// Throws Error{Unsupported} if the device computes wrongly.
+  ///
+  ///   device  that the options choose
+  DeviceWalk(const SolverOptions& options, WalkDevice device);
   ~DeviceWalk();
 
   const WalkDevice& device() const { return device_; }

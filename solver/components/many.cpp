@@ -5,6 +5,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "separate.hpp"
+#include "walk_route.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -194,7 +195,7 @@ struct CopiesSolver::Impl {
   static SolverOptions options_of(const SolverOptions& options) {
     SolverOptions out = resolved(options);
     if (out.method == Method::automatic) out.method = Method::levenberg_marquardt;
-    return component_options(std::move(out));
+    return out;
   }
   static ProblemModel model_of(const Problem& prototype, const SolverOptions& options) {
     ProblemUse::settle_long_blocks(prototype, true);
@@ -208,7 +209,39 @@ struct CopiesSolver::Impl {
   const ProblemModel model;
   const bool checks_ends;
   Copies copies{model.model, widths, options.bits};
-  std::optional<ComponentSolver> solver = {};
+  WalkRoute route{copies.groups(), options, checks_ends};
+  std::optional<ComponentSolver> on_cpu = {}, on_device = {};
+
+  /// Minimises where the route says, or on the CPU where a device fails that it chose.
+  void run(std::span<double> x, Summary& summary) {
+    const WalkDevice* const device = route.decide(on_device.has_value());
+    try {
+      run_on(device, x, summary);
+    } catch (const Error& failure) {
+      if (!route.take_over(failure)) throw;
+      run_on(nullptr, x, summary);
+    }
+    route.describe(summary);
+  }
+
+ private:
+  void run_on(const WalkDevice* device, std::span<double> x, Summary& summary) {
+    std::optional<ComponentSolver>& solver = device != nullptr ? on_device : on_cpu;
+    const auto begin = std::chrono::steady_clock::now();
+    const bool cold = !solver;
+    try {
+      if (cold)
+        solver.emplace(
+            copies.groups(), options, model.model.lower, model.model.upper,
+            ComponentSolver::Runs::again, device,
+            checks_ends ? ComponentSolver::Verdicts::host : ComponentSolver::Verdicts::device);
+      solver->run(x, summary);
+    } catch (...) {
+      solver.reset();  // a device that was lost is opened anew
+      throw;
+    }
+    route.ended(seconds_since(begin), cold);
+  }
 };
 
 CopiesSolver::CopiesSolver(const Problem& prototype, std::vector<std::size_t> widths,
@@ -241,17 +274,8 @@ Summary CopiesSolver::solve(std::size_t count, std::span<double> x,
   summary.unknowns = summary.read_unknowns = count * groups.largest;
   summary.residuals = count * model.rows;
   summary.method = summary.step_method = s.options.method;
-  if (!s.solver)
-    s.solver.emplace(
-        groups, s.options, model.lower, model.upper, ComponentSolver::Runs::again,
-        s.checks_ends ? ComponentSolver::Verdicts::host : ComponentSolver::Verdicts::device);
   summary.times.plan_seconds = seconds_since(begin);
-  try {
-    s.solver->run(x, summary);
-  } catch (...) {
-    s.solver.reset();  // a device that was lost is opened anew
-    throw;
-  }
+  s.run(x, summary);
   summary.times.total_seconds = seconds_since(begin);
   return summary;
 }

@@ -213,11 +213,6 @@ void check_components(const char* call, const ProblemModel& model, const SolverO
     throw Error(ErrorCode::Unsupported, std::string(call) + " does not know " + obstacle);
 }
 
-SolverOptions component_options(SolverOptions options) {
-  if (options.backend != Backend::vulkan) options.precision = Precision::f64;
-  return options;
-}
-
 std::string obstacle_of(const SolverOptions& o) {
   if (std::string of_steps = obstacle_of_steps(o); !of_steps.empty()) return of_steps;
   if (o.callback || o.update_state_every_iteration) return "callbacks";
@@ -264,19 +259,21 @@ ComponentChoice choose_components(const ProblemModel& model, const SolverOptions
   return choice;
 }
 
-std::string obstacle_of_walks(const ComponentGroups& groups, const SolverOptions& options) {
-  if (options.backend != Backend::vulkan) return {};
-  const WalkDevice device = find_walk_device(options);
-  for (const ComponentGroup& group : groups.groups)
-    if (std::string why = device.obstacle_of(group); !why.empty()) return why;
-  return {};
+namespace {
+
+SolverOptions component_options(SolverOptions options, bool on_device) {
+  options.backend = on_device ? Backend::vulkan : Backend::cpu;
+  if (!on_device) options.precision = Precision::f64;
+  return options;
 }
 
-/// The device, if the options ask for one, the components that walk on it, and those that cannot.
+}  // namespace
+
+/// The device, if there is one, the components that walk on it, and those that cannot.
 struct ComponentSolver::Walkers {
-  Walkers(const ComponentGroups& groups, const SolverOptions& options) {
-    if (options.backend != Backend::vulkan) return;
-    device = std::make_unique<DeviceWalk>(options);
+  Walkers(const ComponentGroups& groups, const SolverOptions& options, const WalkDevice* chosen) {
+    if (chosen == nullptr) return;
+    device = std::make_unique<DeviceWalk>(options, *chosen);
     for (const ComponentGroup& group : groups.groups) {
       const std::string why = device->device().obstacle_of(group);
       walks.push_back(why.empty());
@@ -334,7 +331,7 @@ struct ComponentSolver::Impl {
   void describe_walk(Summary& summary) const;
 
   const ComponentGroups& groups;
-  const SolverOptions& options;
+  const SolverOptions options;
   std::span<const double> lower, upper;
   Runs runs;
   Verdicts verdicts;
@@ -346,15 +343,15 @@ struct ComponentSolver::Impl {
 
 ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
                                  std::span<const double> lower, std::span<const double> upper,
-                                 Runs runs, Verdicts verdicts)
+                                 Runs runs, const WalkDevice* device, Verdicts verdicts)
     : impl_(new Impl{.groups = groups,
-                     .options = options,
+                     .options = component_options(options, device != nullptr),
                      .lower = lower,
                      .upper = upper,
                      .runs = runs,
                      .verdicts = options.component_covariances ? Verdicts::host : verdicts,
                      .pool = runtime::cpu::Pool(options.threads),
-                     .walkers = Walkers(groups, options),
+                     .walkers = Walkers(groups, options, device),
                      .points = {},
                      .kept = {}}) {
   // A walk in another precision than was asked for gives no verdict.

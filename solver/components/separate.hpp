@@ -14,6 +14,8 @@
 
 namespace topograd {
 
+struct WalkDevice;
+
 /// `automatic` separates from so many components on, if none has more coordinates than that.
 inline constexpr std::size_t kLeastComponents = 32;
 inline constexpr std::uint32_t kLargestComponent = 64;
@@ -23,9 +25,6 @@ inline constexpr std::uint32_t kLargestSeparate = 1024;
 /// Why components cannot be solved for separately with these options, whatever the problem is;
 /// empty: they can.
 std::string obstacle_of(const SolverOptions& options);
-/// The options of a solve of separate components: on the CPU they are solved in f64, whatever
-/// precision is asked for.
-SolverOptions component_options(SolverOptions options);
 
 /// The decision of SolverOptions::components.
 struct ComponentChoice {
@@ -42,11 +41,6 @@ struct ComponentChoice {
 /// Throws Error{Unsupported} that names what `separate` cannot do.
 ComponentChoice choose_components(const ProblemModel& model, const SolverOptions& options,
                                   bool elsewhere);
-
-/// Why not all components walk on the device that the options ask for; empty: they do, or none is
-/// asked for. `automatic` components then stay together. Throws the device's error if there is
-/// none.
-std::string obstacle_of_walks(const ComponentGroups& groups, const SolverOptions& options);
 
 /// Throws Error{Unsupported} that names what components of a model cannot be solved for with.
 ///
@@ -65,12 +59,14 @@ class ComponentSolver {
   /// rule of the device ended, and components with covariances, are always the host's.
   enum class Verdicts : std::uint8_t { host, device };
 
-  /// All outlive it.
+  /// Groups and bounds outlive it. On the CPU components are solved in f64, whatever precision is
+  /// asked for.
   ///
   ///   lower, upper  by scalar of x, or of its first numbers, which then repeat; or empty
+  ///   device        on which components walk, if they can; or null
   ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
                   std::span<const double> lower, std::span<const double> upper, Runs runs,
-                  Verdicts verdicts = Verdicts::host);
+                  const WalkDevice* device, Verdicts verdicts = Verdicts::host);
   ~ComponentSolver();
 
   /// Minimises from x, and writes the components that took a step back to x. Sets place, costs,

@@ -66,15 +66,7 @@ std::unique_ptr<Engines> start_on_interpreter(std::unique_ptr<runtime::Engine> d
 
 /// What this process knows of looking for devices.
 std::atomic<bool> looked_for_devices = false;
-std::atomic<double> seconds_of_short_solves = 0;
-
-/// Looks for the device that the options choose.
-void look_for_device(Session& session, const SolverOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  session.machine.device = probe_device(options);
-  session.search_seconds = seconds_since(begin);
-  looked_for_devices = true;
-}
+std::atomic<double> sum_of_short_solves = 0;
 
 /// Asks machine and scheduler as far as the decision depends on them, and tells the scheduler.
 void decide_backend(Session& session, const SolverOptions& options) {
@@ -82,7 +74,7 @@ void decide_backend(Session& session, const SolverOptions& options) {
   const bool automatic = options.backend == Backend::automatic;
   while ((session.plan = decide(session.problem, options, machine)).next != Fact::system) {
     if (session.plan.next == Fact::device) {
-      look_for_device(session, options);
+      machine.device = look_for_device(options, session.search_seconds);
       if (automatic && machine.device->failed)
         throw Error(machine.device->code, machine.device->problem);
       session.route->consider(*machine.device);
@@ -111,7 +103,7 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
   session.machine.named = names_device(options) ||
                           (automatic && hybrid_executor().scheduler().options().admit_software);
   session.machine.looked_for = looked_for_devices;
-  session.machine.spent = seconds_of_short_solves;
+  session.machine.spent = sum_of_short_solves;
   session.route = std::make_unique<Route>(model, options, operation);
   try {
     decide_backend(session, options);
@@ -165,10 +157,20 @@ bool may_leave_device(const SolverOptions& options, const char* operation, const
   return true;
 }
 
-void add_short_solve(double seconds) { seconds_of_short_solves += seconds; }
+DeviceFacts look_for_device(const SolverOptions& options, double& seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  DeviceFacts facts = probe_device(options);
+  seconds = seconds_since(begin);
+  looked_for_devices = true;
+  return facts;
+}
+
+void add_short_solve(double seconds) { sum_of_short_solves += seconds; }
+
+double seconds_of_short_solves() { return sum_of_short_solves; }
 
 bool short_solves_add_up() {
-  return looked_for_devices || seconds_of_short_solves >= kDeviceStartSeconds;
+  return looked_for_devices || sum_of_short_solves >= kDeviceStartSeconds;
 }
 
 bool is_device_failure(ErrorCode code) { return runtime::hybrid::is_device_failure(code); }

@@ -62,8 +62,14 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
 ///   model  what the engine was made from; outlives the session
 Session on_host(Session session, const ProblemModel& model);
 
-/// Adds the time of a solve that stayed on the CPU without a look for devices.
+/// Looks for the device that the options choose (probe_device()); this process then has looked.
+///
+///   seconds  that it took
+DeviceFacts look_for_device(const SolverOptions& options, double& seconds);
+/// Adds the time of a solve that stayed on the CPU although a device might have served.
 void add_short_solve(double seconds);
+/// The sum of these times.
+double seconds_of_short_solves();
 /// True if such solves have taken so long in this process that the next one should look.
 bool short_solves_add_up();
 

@@ -9,6 +9,7 @@
 #include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
 #include "../components/separate.hpp"
+#include "../components/walk_route.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/tangent_space.hpp"
 #include "../interrupts.hpp"
@@ -377,21 +378,39 @@ struct Solver::Impl {
       summary.components = {.why = groups.obstacle};
       return false;
     }
-    if (asked.components != Components::separate) {
-      if (const std::string why = obstacle_of_walks(groups, options); !why.empty()) {
+    WalkRoute route(groups, options, true);
+    const WalkDevice* const device = route.decide(false);
+    if (asked.components != Components::separate && options.backend == Backend::vulkan) {
+      if (const std::string why = route.obstacle(); !why.empty()) {
         summary.components = {.why = "the device does not know " + why};
         return false;
       }
     }
     choice.search = nullptr;
     session_.close();
-    const platform::EndableWork endable;
     summary.times.plan_seconds += seconds_since(begin);
-    const runtime::Model& model = state_.model.model;
-    const SolverOptions own = component_options(options);
-    ComponentSolver(groups, own, model.lower, model.upper, ComponentSolver::Runs::once)
-        .run(state_.best.x, summary);
+    run_components(groups, route, device);
     return true;
+  }
+
+  /// Where the route has chosen, or on the CPU if a device fails that it chose.
+  void run_components(const ComponentGroups& groups, WalkRoute& route, const WalkDevice* chosen) {
+    const runtime::Model& model = state_.model.model;
+    const platform::EndableWork endable;
+    const auto run = [&](const WalkDevice* device) {
+      const Clock::time_point begin = Clock::now();
+      ComponentSolver(groups, state_.options, model.lower, model.upper, ComponentSolver::Runs::once,
+                      device)
+          .run(state_.best.x, state_.summary);
+      route.ended(seconds_since(begin), true);
+    };
+    try {
+      run(chosen);
+    } catch (const Error& failure) {
+      if (!route.take_over(failure)) throw;
+      run(nullptr);
+    }
+    route.describe(state_.summary);
   }
 
   /// The minimisations of a solve with constraints.

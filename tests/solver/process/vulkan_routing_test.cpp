@@ -2,19 +2,25 @@
 // measurements decide, and a failed device is not used for a while.
 #include <gtest/gtest.h>
 
+#include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../../runtime/device/device.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/session/device_engine.hpp"
 #include "../../../solver/session/routing.hpp"
+#include "../../../solver/session/session.hpp"
 #include "../../../solver/solve.hpp"
+#include "../../../solver/solve_many.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../../../tools/problems/springs.hpp"
 #include "../../support/validation.hpp"
@@ -150,6 +156,133 @@ TEST_F(VulkanRouting, DeterministicEvaluatorsTeachNothing) {
   Evaluator e(springs->problem, options_);
   for (int k = 0; k < 8; ++k) e.gradient();
   EXPECT_EQ(hybrid_executor().scheduler().outcomes_learned(), before);
+}
+
+/// Many decays of 3 unknowns, which one thread solves in some milliseconds.
+struct Decays {
+  explicit Decays(std::size_t count, int points = 20) : entries(points) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const double rate = 0.5 + 0.0001 * static_cast<double>(k % 5000);
+      for (int i = 0; i < entries; ++i) data.push_back(2 * std::exp(-rate * 0.2 * i) + 0.3);
+      starts.insert(starts.end(), {1.5, 0.8, 0});
+    }
+  }
+  ManySolver solver(const SolverOptions& options) const {
+    return {3, {static_cast<std::size_t>(entries)}, rows, {}, options};
+  }
+  static std::vector<Value> rows(const One& one) {
+    std::vector<Value> out;
+    for (std::size_t i = 0; i < one.entries(0); ++i)
+      out.push_back(one.x(0) * exp(-one.x(1) * (0.2 * static_cast<double>(i))) + one.x(2) -
+                    one.data(0, i));
+    return out;
+  }
+  /// Solves, with the components that the CPU alone finds.
+  Summary solve(ManySolver& solver) const {
+    std::vector<double> x = starts;
+    const std::span<const double> all[] = {data};
+    Summary summary = solver.solve(x, all);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    for (std::size_t k = 0; k < x.size(); k += 3) {
+      const double rate = 0.5 + 0.0001 * static_cast<double>(k / 3 % 5000);
+      EXPECT_NEAR(x[k], 2, 1e-5);
+      EXPECT_NEAR(x[k + 1], rate, 1e-5);
+      if (testing::Test::HasFailure()) break;
+    }
+    return summary;
+  }
+
+  int entries;
+  std::vector<double> starts, data;
+};
+
+TEST_F(VulkanRouting, ComponentsTakeTheDeviceThatIsExpectedToBeFaster) {
+  TG_NEEDS(float64);
+  const Decays decays(4000);
+  options_.function_tolerance = 1e-12;
+  options_.threads = 1;
+  add_short_solve(10);  // opening a device has paid
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    options_.precision = precision;
+    ManySolver solver = decays.solver(options_);
+    const Summary first = decays.solve(solver);
+    EXPECT_EQ(first.backend, "vulkan") << first.why;
+    EXPECT_EQ(first.precision, precision);
+    EXPECT_GT(first.kernels_on_device, 0u);
+    EXPECT_NE(first.why.find("; vulkan: "), std::string::npos) << first.why;
+    EXPECT_NE(first.why.find(" expected on the CPU, "), std::string::npos) << first.why;
+    EXPECT_GT(first.times.device_search_seconds, 0);
+    // The second solve is measured, the first one made the kernel.
+    const Summary second = decays.solve(solver);
+    EXPECT_EQ(second.backend, "vulkan") << second.why;
+    EXPECT_EQ(second.times.device_search_seconds, 0) << "it is known";
+    const Summary third = decays.solve(solver);
+    EXPECT_NE(third.why.find(" measured on \""), std::string::npos) << third.why;
+  }
+  options_.deterministic = true;
+  ManySolver fixed = decays.solver(options_);
+  const Summary summary = decays.solve(fixed);
+  EXPECT_EQ(summary.backend, "cpu") << "what was spent decides nothing: " << summary.why;
+  EXPECT_EQ(summary.precision, Precision::f64);
+}
+
+TEST_F(VulkanRouting, SmallComponentsAreSolvedWithoutALookForDevices) {
+  options_.fallback_threshold = std::nullopt;
+  options_.components = Components::separate;
+  for (const std::size_t count : {40UL, 100UL}) {
+    const Decays decays(count);
+    ManySolver solver = decays.solver(options_);
+    const Summary summary = decays.solve(solver);
+    EXPECT_EQ(summary.backend, "cpu");
+    EXPECT_EQ(summary.times.device_search_seconds, 0);
+    EXPECT_NE(summary.why.find(count == 40 ? "are below the threshold of 1024" : "too short for"),
+              std::string::npos)
+        << summary.why;
+  }
+}
+
+TEST_F(VulkanRouting, ComponentsOfAProblemTakeTheDevice) {
+  TG_NEEDS(float64);
+  constexpr int kCount = 3000, kRows = 30;
+  std::vector<double> x;
+  Problem problem;
+  for (int k = 0; k < kCount; ++k) x.insert(x.end(), {1.5, 0.8});
+  const Parameters all = problem.add_parameters(std::span(x), 2);
+  std::vector<double> numbers(kCount * kRows);
+  for (int k = 0; k < kCount; ++k)
+    for (int i = 0; i < kRows; ++i) numbers[k * kRows + i] = 2 * std::exp(-0.1 * i);
+  for (int k = 0; k < kCount; ++k)
+    for (int i = 0; i < kRows; ++i)
+      problem.add_residual(all(k, 0) * exp(-all(k, 1) * (0.1 * i)) - numbers[k * kRows + i]);
+  options_.threads = 1;
+  add_short_solve(10);
+  const Summary summary = solve(problem, options_);
+  EXPECT_TRUE(summary.components.separate);
+  EXPECT_EQ(summary.backend, "vulkan") << summary.why;
+  EXPECT_NE(summary.why.find("; vulkan: "), std::string::npos) << summary.why;
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+  for (int k = 0; k < kCount; ++k) EXPECT_NEAR(x[2 * k], 2, 1e-5);
+}
+
+TEST_F(VulkanRouting, TheCpuSolvesForComponentsWhereTheDeviceFails) {
+  TG_NEEDS(float64);
+  const Decays decays(9000, 24);  // of which nothing was measured
+  options_.threads = 1;
+  options_.function_tolerance = 1e-12;
+  add_short_solve(10);
+  ManySolver solver = decays.solver(options_);
+  constexpr std::int32_t kOutOfMemory = -2;  // VK_ERROR_OUT_OF_DEVICE_MEMORY
+  runtime::vulkan::open({})->inject_fault("vkQueueSubmit", 0, kOutOfMemory);
+  const Summary failed = decays.solve(solver);
+  EXPECT_EQ(failed.backend, "cpu");
+  EXPECT_NE(failed.why.find("; cpu: the device failed: "), std::string::npos) << failed.why;
+  const Summary next = decays.solve(solver);
+  EXPECT_EQ(next.backend, "cpu");
+  EXPECT_NE(next.why.find("too little memory"), std::string::npos) << next.why;
+  // It says nothing of fewer.
+  const Decays few(2000, 24);
+  ManySolver other = few.solver(options_);
+  EXPECT_EQ(few.solve(other).backend, "vulkan");
 }
 
 /// Change of the counters by one solve, on both sides.

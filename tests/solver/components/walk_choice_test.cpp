@@ -1,0 +1,229 @@
+// The rule that chooses between the CPU and a device for separate components.
+#include "../../../solver/components/walk_choice.hpp"
+
+#include "../../../frontend/problem.hpp"
+#include "../../../frontend/value/math.hpp"
+#include "../../../solver/model/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+constexpr DeviceFacts kDevice{.usable = true, .float64 = true, .shared_memory_bytes = 49152};
+
+/// Peaks of bench_components: 25 rows over 5 unknowns.
+constexpr ComponentWork kPeak{
+    .unknowns = 5, .operations = 300, .products = 375, .up = 30, .down = 10};
+/// Its chains.
+ComponentWork chain(double n) {
+  return {.unknowns = n,
+          .operations = 6 * n - 1,
+          .products = n * (n + 1) / 2 + n + 3 * (n - 1),
+          .up = 3 * n + 1,
+          .down = n + 5};
+}
+
+/// A process that has used the device before, and kept the kernels.
+WalkFacts facts_of(const ComponentWork& one, double count, int threads,
+                   Precision precision = Precision::f32) {
+  return {.groups = {{.one = one, .count = count}},
+          .instances = static_cast<std::uint64_t>(25 * count),
+          .threshold = 1024,
+          .threads = threads,
+          .opened = true,
+          .kernels_kept = true,
+          .device = WalkDeviceFacts{.found = kDevice, .precision = precision}};
+}
+
+bool takes_device(const WalkFacts& facts) { return decide_walk(facts).on_device; }
+
+/// Milliseconds on an H200 and 16 threads of its host.
+TEST(WalkChoice, TimesThatWereMeasured) {
+  const struct {
+    const char* name;
+    ComponentWork one;
+    double count;
+    Precision precision;
+    double cpu, device;
+  } rows[] = {
+      {"peaks, f32", kPeak, 1e6, Precision::f32, 257, 128},
+      {"peaks, f64", kPeak, 1e6, Precision::f64, 257, 143},
+      {"16, f32", chain(16), 1e4, Precision::f32, 7.1, 4.4},
+      {"17, f32", chain(17), 1e4, Precision::f32, 6.7, 7.1},
+      {"17, f64", chain(17), 1e4, Precision::f64, 6.7, 9.8},
+      {"32, f32", chain(32), 1e4, Precision::f32, 18, 16},
+      {"32, f64", chain(32), 1e4, Precision::f64, 18, 27},
+      {"64, f32", chain(64), 1e4, Precision::f32, 62, 71},
+      {"64, f64", chain(64), 1e4, Precision::f64, 62, 100},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const WalkFacts facts = facts_of(row.one, row.count, 16, row.precision);
+    EXPECT_LT(std::abs(std::log(1e3 * cpu_seconds(facts) / row.cpu)), std::log(2.0));
+    EXPECT_LT(std::abs(std::log(1e3 * device_seconds(facts, row.precision).total() / row.device)),
+              std::log(2.0));
+    if (row.cpu > 1.5 * row.device) {
+      EXPECT_TRUE(takes_device(facts));
+    }
+    if (row.device > row.cpu) {
+      EXPECT_FALSE(takes_device(facts));
+    }
+    // One thread takes eight times as long.
+    WalkFacts alone = facts;
+    alone.threads = 1;
+    EXPECT_TRUE(takes_device(alone));
+  }
+}
+
+TEST(WalkChoice, MoreComponentsMakeTheDeviceNoLessAttractive) {
+  for (const double spent : {0.0, 0.1}) {
+    for (const int threads : {1, 4, 16, 64}) {
+      for (const bool opened : {false, true}) {
+        for (const double n : {1.0, 5.0, 16.0, 17.0, 40.0, 64.0}) {
+          bool took = false;
+          for (double count = 32; count < 3e7; count *= 2) {
+            WalkFacts facts = facts_of(chain(n), count, threads, Precision::f64);
+            facts.opened = facts.kernels_kept = opened;
+            facts.spent = spent;
+            const bool takes = takes_device(facts);
+            EXPECT_TRUE(takes || !took) << count << " of " << n << ", " << threads << " threads";
+            took = takes;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(WalkChoice, WhatMakesTheDeviceLessAttractive) {
+  for (const double n : {3.0, 12.0, 16.0, 20.0, 64.0}) {
+    for (double count = 100; count < 1e7; count *= 3) {
+      for (const int threads : {1, 3, 8}) {
+        const WalkFacts facts = facts_of(chain(n), count, threads);
+        SCOPED_TRACE(std::to_string(n) + " unknowns, " + std::to_string(count));
+        const auto less = [&](auto&& change) {
+          WalkFacts other = facts;
+          change(other);
+          EXPECT_TRUE(takes_device(facts) || !takes_device(other));
+        };
+        less([](WalkFacts& f) { f.threads *= 2; });
+        less([](WalkFacts& f) { f.opened = false; });
+        less([](WalkFacts& f) { f.kernels_kept = false; });
+        less([](WalkFacts& f) { f.device->precision = Precision::f64; });
+        less([](WalkFacts& f) {
+          f.groups.push_back({.one = chain(100), .count = 100, .walks = false});
+        });
+        less([](WalkFacts& f) { f.device->refused = true; });
+        less([](WalkFacts& f) { f.groups[0].one.up *= 4; });
+        WalkFacts verdicts = facts;
+        verdicts.host_checks = false;
+        EXPECT_TRUE(takes_device(verdicts) || !takes_device(facts));
+        WalkFacts later = facts;
+        later.opened = later.kernels_kept = false;
+        const bool at_first = takes_device(later);
+        later.spent = 1;
+        EXPECT_TRUE(takes_device(later) || !at_first);
+        EXPECT_EQ(takes_device(later), takes_device(facts)) << "all that opening costs was spent";
+      }
+    }
+  }
+}
+
+TEST(WalkChoice, SmallProblemsDoNotLookForDevices) {
+  WalkFacts facts = facts_of(kPeak, 1e6, 2);
+  facts.device.reset();
+  EXPECT_TRUE(decide_walk(facts).asks_for_device);
+  facts.opened = facts.kernels_kept = false;
+  EXPECT_TRUE(decide_walk(facts).asks_for_device) << "worth opening one";
+  for (const double count : {1.0, 1000.0, 50000.0}) {
+    facts.groups[0].count = count;
+    const WalkChoice choice = decide_walk(facts);
+    EXPECT_FALSE(choice.asks_for_device || choice.on_device);
+    EXPECT_EQ(choice.reason, WalkReason::short_solve);
+  }
+  facts.spent = 0.25;  // the device would have been opened in this time
+  EXPECT_TRUE(decide_walk(facts).asks_for_device);
+  facts.groups[0].count = 500;
+  EXPECT_FALSE(decide_walk(facts).asks_for_device) << "whatever was spent";
+  facts.threshold = 0;
+  EXPECT_TRUE(decide_walk(facts).asks_for_device);
+  facts.threshold = facts.instances + 1;
+  EXPECT_EQ(decide_walk(facts).reason, WalkReason::below_threshold);
+  EXPECT_EQ(text(decide_walk(facts), facts, ""), "cpu: " + std::to_string(facts.instances) +
+                                                     " instances are below the threshold of " +
+                                                     std::to_string(facts.threshold));
+}
+
+TEST(WalkChoice, DevicesThatDoNotServe) {
+  const WalkFacts fits = facts_of(kPeak, 1e6, 2);
+  ASSERT_TRUE(takes_device(fits));
+  const auto reason = [&](auto&& change) {
+    WalkFacts other = fits;
+    change(other);
+    const WalkChoice choice = decide_walk(other);
+    EXPECT_FALSE(choice.on_device);
+    EXPECT_EQ(text(choice, other, "").substr(0, 5), "cpu: ");
+    return choice.reason;
+  };
+  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.usable = false; }), WalkReason::no_device);
+  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.software = true; }),
+            WalkReason::software_device);
+  EXPECT_EQ(reason([](WalkFacts& f) { f.device->refused = true; }), WalkReason::refused);
+  EXPECT_EQ(reason([](WalkFacts& f) { f.groups[0].walks = false; }), WalkReason::no_walk);
+  WalkFacts named = fits;
+  named.device->found.software = named.device->named = true;
+  EXPECT_TRUE(takes_device(named));
+}
+
+TEST(WalkChoice, WhatWasMeasuredReplacesWhatIsPredicted) {
+  WalkFacts facts = facts_of(kPeak, 1e6, 2);
+  facts.device->seconds = 10;
+  EXPECT_FALSE(takes_device(facts));
+  facts.device->cpu_seconds = 12;
+  EXPECT_TRUE(takes_device(facts));
+  EXPECT_EQ(text(decide_walk(facts), facts, ""),
+            "vulkan: 12 s measured on the CPU, 10 s measured on \"\"");
+  facts.device->cpu_seconds = 10.5;
+  EXPECT_FALSE(takes_device(facts)) << "not clearly faster";
+  facts.deterministic = true;  // no clock decides, and the device is opened each time
+  EXPECT_TRUE(takes_device(facts));
+  const bool before = takes_device(facts);
+  for (const double spent : {0.0, 100.0}) {
+    for (const bool opened : {false, true}) {
+      facts.spent = spent;
+      facts.opened = facts.kernels_kept = opened;
+      EXPECT_EQ(takes_device(facts), before);
+      EXPECT_GT(device_seconds(facts, Precision::f32).setup, 0.2);
+    }
+  }
+}
+
+TEST(WalkChoice, WorkOfAGroup) {
+  Problem problem;
+  std::vector<double> x(4 * 40, 1.0);
+  const Parameters all = problem.add_parameters(std::span(x), 4);
+  for (int k = 0; k < 40; ++k) {
+    const Value a = all(k, 0), b = all(k, 1), c = all(k, 2);
+    problem.add_residual(a * b - 1.0);
+    problem.add_residual(a * b - double(k));
+    problem.add_residual(exp(a) + b * c);
+  }
+  const ProblemModel model = make_model("test", problem);
+  ComponentSearch search(model.model);
+  const ComponentGroups groups = search.groups();
+  ASSERT_EQ(groups.groups.size(), 1u);
+  const ComponentWork work = work_of(groups.groups[0]);
+  EXPECT_EQ(work.unknowns, 4);
+  EXPECT_EQ(work.products, 3 + 3 + 6);
+  EXPECT_EQ(work.operations, 2 + 2 + 3);
+  EXPECT_GE(work.up, 4 + 2);
+  EXPECT_EQ(work.down, 4 + 5);
+}
+
+}  // namespace
+}  // namespace topograd
