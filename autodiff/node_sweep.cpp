@@ -196,9 +196,6 @@ class RunLoop {
   double *v_, *d_;
 };
 
-/// d * v where either may be infinite: 0 if one of them is 0.
-double zero_rule(double d, double v) { return d == 0 || v == 0 ? 0 : d * v; }
-
 template <bool Finite>
 double product(double d, double v) {
   return Finite ? d * v : zero_rule(d, v);
@@ -430,10 +427,7 @@ void NodeSweep::linearize(const ir::Inputs<double>& in, std::span<double> out,
   }
 }
 
-namespace {
-
-/// Ops whose second derivatives need no care: they are finite wherever first ones are.
-bool is_plain(Op op) {
+bool has_plain_curvature(Op op) {
   switch (op) {  // NOLINT(clang-diagnostic-switch-enum): all others get programs
     case Op::Add:
     case Op::Sub:
@@ -451,11 +445,13 @@ bool is_plain(Op op) {
   }
 }
 
+namespace {
+
 const OpRules& curvature_of(Op op) {
   static const auto& all = *new std::vector<OpRules>([] {
     std::vector<OpRules> rules;
     for (const ir::OpInfo& each : ir::kOps) {
-      const ir::Program f = program_of(is_plain(each.op) ? each.op : Op::Neg);
+      const ir::Program f = program_of(has_plain_curvature(each.op) ? each.op : Op::Neg);
       rules.emplace_back(hessian(f, all_slots(f)));
     }
     return rules;
@@ -463,30 +459,32 @@ const OpRules& curvature_of(Op op) {
   return all[static_cast<std::size_t>(op)];
 }
 
-/// The tangents of the derivatives d of an op, from those of its operands.
-void tangents_of_partials(const ir::Node& n, const double* v, const double* t, double out[2]) {
-  const double a = v[n.args[0]], ta = t[n.args[0]];
-  if (n.operands().size() == 1) {
-    double second = 0;
-    curvature_of(n.op).evaluate(a, 0, 0, &second);
-    out[0] = second * ta;
+bool is_linear(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Neg; }
+
+}  // namespace
+
+void tangents_of_partials(Op op, double a, double b, double ta, double tb, double out[2]) {
+  out[0] = out[1] = 0;
+  if (is_linear(op)) return;
+  double second[3] = {};
+  if (ir::arity(op) == 1) {
+    curvature_of(op).evaluate(a, 0, 0, second);
+    out[0] = second[0] * ta;
     return;
   }
-  const double b = v[n.args[1]], tb = t[n.args[1]];
-  double second[3] = {};
-  if (n.op == Op::Mul) {
+  if (op == Op::Mul) {
     second[1] = 1;
-  } else if (n.op == Op::Div) {
+  } else if (op == Op::Div) {
     second[1] = -1 / (b * b);
     second[2] = -2 * a * second[1] / b;
   } else {
-    curvature_of(n.op).evaluate(a, b, 0, second);
+    curvature_of(op).evaluate(a, b, 0, second);
   }
   out[0] = second[0] * ta + second[1] * tb;
   out[1] = second[1] * ta + second[2] * tb;
 }
 
-bool is_linear(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Neg; }
+namespace {
 
 /// The value of an op of one or two operands, and its derivatives d.
 double value_of(const ir::Node& n, const double* v, double d[3]) {
@@ -498,7 +496,9 @@ double value_of(const ir::Node& n, const double* v, double d[3]) {
 
 std::optional<CurvatureSweep> CurvatureSweep::make(const ir::Program& f) {
   ir::Program expanded = has(f, &ir::OpInfo::composite) ? ir::expand(f) : f;
-  const auto is_fit = [](const ir::Node& n) { return ir::is_leaf(n.op) || is_plain(n.op); };
+  const auto is_fit = [](const ir::Node& n) {
+    return ir::is_leaf(n.op) || has_plain_curvature(n.op);
+  };
   if (!std::ranges::all_of(expanded.nodes, is_fit)) return std::nullopt;
   return CurvatureSweep(std::move(expanded));
 }
@@ -530,7 +530,8 @@ void CurvatureSweep::add(const ir::Inputs<double>& in, std::span<const double> w
     if (ir::is_leaf(n.op) || (g[id] == 0 && h[id] == 0)) continue;
     value_of(n, v.data(), d);
     double of_d[2] = {};
-    if (!is_linear(n.op)) tangents_of_partials(n, v.data(), t.data(), of_d);
+    const std::size_t second = n.operands().size() > 1 ? n.args[1] : n.args[0];
+    tangents_of_partials(n.op, v[n.args[0]], v[second], t[n.args[0]], t[second], of_d);
     for (std::size_t k = 0; k < n.operands().size(); ++k) {
       g[n.args[k]] += zero_rule(d[k], g[id]);
       h[n.args[k]] += zero_rule(d[k], h[id]) + zero_rule(of_d[k], g[id]);

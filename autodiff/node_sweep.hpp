@@ -18,6 +18,17 @@ namespace topograd::autodiff {
 /// The derivatives of y = op(a, b, c) by its operands, by the rules of rules.hpp.
 void any_partials(ir::Op op, double a, double b, double c, double y, double d[3]);
 
+/// The ops of CurvatureSweep: their second derivatives are finite wherever first ones are, and need
+/// no care.
+bool has_plain_curvature(ir::Op op);
+
+/// The tangents of the derivatives of y = op(a, b), which has plain curvature, from those of a and
+/// b.
+void tangents_of_partials(ir::Op op, double a, double b, double ta, double tb, double out[2]);
+
+/// d * v, and 0 if one of them is 0, where the other may be infinite.
+inline double zero_rule(double d, double v) { return d == 0 || v == 0 ? 0 : d * v; }
+
 /// Values of the most frequent ops; with Partials also d, the derivatives by each operand.
 template <bool Partials>
 struct OpNumbers {

@@ -1,4 +1,4 @@
-// Finds repetitions in programs, and evaluates them as loops.
+// Finds repetitions in programs, and evaluates them as loops, forward and backward.
 #include "rolled_sweep.hpp"
 
 #include "../ir/passes/passes.hpp"
@@ -424,8 +424,11 @@ void RolledSweep::Layout::write(RolledSweep& sweep) {
   };
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
     const Piece& p = pieces_[piece];
-    sweep.parts_.push_back({static_cast<std::uint32_t>(sweep.items_.size()), p.count});
+    const auto first = static_cast<std::uint32_t>(sweep.items_.size());
+    sweep.parts_.push_back({first, p.count});
+    sweep.by_node_.resize(std::size_t{first} + p.period);
     for (const std::uint32_t item : order(piece)) {
+      sweep.by_node_[first + item] = static_cast<std::uint32_t>(sweep.items_.size());
       sweep.items_.push_back(write(piece, item, guarded(p.first + item)));
       sweep.operations_ += ir::is_leaf(f_.nodes[p.first + item].op) ? 0 : p.count;
     }
@@ -513,7 +516,8 @@ std::optional<RolledSweep> RolledSweep::make(const ir::Program& f, Obstacle* why
 
 std::size_t RolledSweep::bytes() const {
   return parts_.capacity() * sizeof(Part) + items_.capacity() * sizeof(Item) +
-         rows_.capacity() * sizeof(Row) + still_.capacity() * sizeof(std::uint32_t);
+         rows_.capacity() * sizeof(Row) +
+         (by_node_.capacity() + still_.capacity()) * sizeof(std::uint32_t);
 }
 
 std::size_t RolledSweep::workspace_bytes(std::size_t parameters) const {
@@ -636,6 +640,166 @@ void RolledSweep::linearize(const ir::Inputs<double>& in, std::span<double> out,
     sweep(std::integral_constant<std::size_t, kWide>());
   }
   for (std::size_t k = 0; k < rows_.size(); ++k) out[k] = work.values[rows_[k].value];
+}
+
+std::size_t RolledSweep::most_items() const {
+  std::size_t most = 0;
+  for (std::size_t part = 0; part + 1 < parts_.size(); ++part)
+    most = std::max<std::size_t>(most, parts_[part + 1].first_item - parts_[part].first_item);
+  return most;
+}
+
+std::size_t RolledSweep::backward_bytes() const {
+  return (std::size_t{values_} + tangents_ + 3 * most_items()) * sizeof(double);
+}
+
+template <class Visit>
+void RolledSweep::for_repetitions_backward(const Visit& visit) const {
+  for (std::size_t part = parts_.size() - 1; part-- > 0;) {
+    const std::span<const Item> items(items_.data() + parts_[part].first_item,
+                                      items_.data() + parts_[part + 1].first_item);
+    for (std::uint32_t k = parts_[part].count; k-- > 0;) visit(part, items, k);
+  }
+}
+
+/// Computes the values of a repetition, and three derivatives of each item.
+void RolledSweep::run_partials(std::span<const Item> items, std::uint32_t k,
+                               const ir::Inputs<double>& in, Workspace& work) const {
+  double* const v = work.values.data();
+  double* d = work.partials.data();
+  for (const Item& item : items) {
+    if (ir::is_leaf(item.op)) {
+      run_leaf<0>(item, k, in, 0, work);
+    } else if (item.moves) {
+      const double a = v[item.operands[0].at(k)], b = v[item.operands[1].at(k)],
+                   c = v[item.operands[2].at(k)];
+      v[item.value.at(k)] = OpNumbers<true>::any(item.op, a, b, c, item.guarded_root, d);
+    } else {
+      run_item<0>(item, k, v, nullptr);
+    }
+    d += 3;
+  }
+}
+
+/// Takes the adjoints of a repetition's items to what they read, and to the parameters in out.
+void RolledSweep::pull(std::size_t part, std::uint32_t k, Workspace& work,
+                       std::span<double> out) const {
+  const std::uint32_t first = parts_[part].first_item;
+  double* const adjoints = work.adjoints.data();
+  for (std::uint32_t j = parts_[part + 1].first_item; j-- > first;) {
+    const Item& item = items_[by_node_[j]];
+    if (!item.moves) continue;
+    double& own = adjoints[item.tangent.at(k)];
+    const double g = own;
+    if (g == 0) continue;  // the zero rule
+    own = 0;               // an earlier repetition may have the same place
+    if (item.op == Op::Parameter) {
+      out[item.operands[0].at(k)] += g;
+      continue;
+    }
+    const double* const d = work.partials.data() + std::size_t{3} * (by_node_[j] - first);
+    for (unsigned e = 0; e < 3; ++e)
+      if ((item.reads >> e & 1U) != 0) adjoints[item.tangents[e].at(k)] += zero_rule(d[e], g);
+  }
+}
+
+void RolledSweep::linearize_backward(const ir::Inputs<double>& in, std::span<double> out,
+                                     std::span<const Column> columns, Workspace& work) const {
+  evaluate(in, out, work);
+  work.partials.resize(std::max(work.partials.size(), 3 * most_items()));
+  std::vector<double> slope(columns.size());
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    std::ranges::fill(slope, 0.0);
+    if (rows_[row].moves) {
+      work.adjoints.assign(tangents_, 0.0);
+      work.adjoints[rows_[row].tangent] = 1;
+      for_repetitions_backward([&](std::size_t part, std::span<const Item> items, std::uint32_t k) {
+        run_partials(items, k, in, work);
+        pull(part, k, work, slope);
+      });
+    }
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      if (columns[k].first != nullptr) columns[k].first[row * columns[k].stride] = slope[k];
+  }
+}
+
+bool RolledSweep::has_curvature() const {
+  return std::ranges::all_of(items_, [](const Item& item) {
+    return ir::is_leaf(item.op) || has_plain_curvature(item.op);
+  });
+}
+
+/// The tangents of a repetition's items along p, after run_partials().
+void RolledSweep::push_direction(std::span<const Item> items, std::uint32_t k,
+                                 std::span<const double> p, Workspace& work) const {
+  double* const tangents = work.tangents.data();
+  const double* d = work.partials.data();
+  for (const Item& item : items) {
+    if (item.moves) {
+      double sum = item.op == Op::Parameter ? p[item.operands[0].at(k)] : 0;
+      for (unsigned e = 0; e < 3; ++e)
+        if ((item.reads >> e & 1U) != 0) sum += zero_rule(d[e], tangents[item.tangents[e].at(k)]);
+      tangents[item.tangent.at(k)] = sum;
+    }
+    d += 3;
+  }
+}
+
+/// As pull(), with pairs of an adjoint and its tangent.
+void RolledSweep::pull_curvature(std::size_t part, std::uint32_t k, Workspace& work,
+                                 std::span<double> out) const {
+  const std::uint32_t first = parts_[part].first_item;
+  double* const pairs = work.adjoints.data();
+  const double *const v = work.values.data(), *const t = work.tangents.data();
+  for (std::uint32_t j = parts_[part + 1].first_item; j-- > first;) {
+    const Item& item = items_[by_node_[j]];
+    if (!item.moves) continue;
+    double* const own = pairs + 2 * item.tangent.at(k);
+    const double g = own[0], h = own[1];
+    own[0] = own[1] = 0;
+    if (item.op == Op::Parameter) {
+      out[item.operands[0].at(k)] += h;
+      continue;
+    }
+    if (g == 0 && h == 0) continue;
+    const auto tangent_of = [&](unsigned e) {
+      return (item.reads >> e & 1U) != 0 ? t[item.tangents[e].at(k)] : 0;
+    };
+    double of_d[2];
+    tangents_of_partials(item.op, v[item.operands[0].at(k)], v[item.operands[1].at(k)],
+                         tangent_of(0), tangent_of(1), of_d);
+    const double* const d = work.partials.data() + std::size_t{3} * (by_node_[j] - first);
+    for (unsigned e = 0; e < 2; ++e) {
+      if ((item.reads >> e & 1U) == 0) continue;
+      double* const from = pairs + 2 * item.tangents[e].at(k);
+      from[0] += zero_rule(d[e], g);
+      from[1] += zero_rule(d[e], h) + zero_rule(of_d[e], g);
+    }
+  }
+}
+
+void RolledSweep::add_curvature(const ir::Inputs<double>& in, std::span<const double> weights,
+                                std::span<const double> p, std::span<double> out,
+                                Workspace& work) const {
+  work.values.resize(std::max<std::size_t>(work.values.size(), values_));
+  work.partials.resize(std::max(work.partials.size(), 3 * most_items()));
+  work.tangents.assign(std::max<std::size_t>(work.tangents.size(), tangents_), 0.0);
+  work.adjoints.assign(std::size_t{2} * tangents_, 0.0);
+  for (std::size_t part = 0; part + 1 < parts_.size(); ++part) {
+    const std::span<const Item> items(items_.data() + parts_[part].first_item,
+                                      items_.data() + parts_[part + 1].first_item);
+    for (std::uint32_t k = 0; k < parts_[part].count; ++k) {
+      run_partials(items, k, in, work);
+      push_direction(items, k, p, work);
+    }
+  }
+  for (std::size_t row = 0; row < rows_.size(); ++row)
+    if (rows_[row].moves) work.adjoints[2 * std::size_t{rows_[row].tangent}] += weights[row];
+  for_repetitions_backward([&](std::size_t part, std::span<const Item> items, std::uint32_t k) {
+    run_partials(items, k, in, work);
+    push_direction(items, k, p, work);
+    pull_curvature(part, k, work, out);
+  });
 }
 
 }  // namespace topograd::autodiff

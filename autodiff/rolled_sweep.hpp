@@ -26,7 +26,10 @@ std::vector<RepeatedNodes> find_repetitions(const ir::Program& f);
 /// A program whose repetitions are stored once and evaluated as a loop.
 ///
 /// Values and derivatives have the bits of NodeSweep. What a repetition hands to later ones is kept
-/// for all of them, everything else for one. Source: as NodeSweep.
+/// for all of them, everything else for one. Sweeps backward compute the rest of a repetition again
+/// when they reach it: the numbers that are kept are their checkpoints.
+///
+/// Source: as NodeSweep, and chapter 12.
 class RolledSweep {
  public:
   using Workspace = NodeSweep::Workspace;
@@ -69,6 +72,21 @@ class RolledSweep {
   void linearize(const ir::Inputs<double>& in, std::span<double> out,
                  std::span<const Column> columns, Workspace& work) const;
 
+  /// As linearize(), by a sweep backward for each row. Each derivative is summed in the descending
+  /// order of the nodes that read a number.
+  ///
+  /// Cost: for each row about twice evaluate(), plus a multiplication and an addition an operand.
+  void linearize_backward(const ir::Inputs<double>& in, std::span<double> out,
+                          std::span<const Column> columns, Workspace& work) const;
+  /// Bytes of its Workspace.
+  std::size_t backward_bytes() const;
+
+  /// True if add_curvature() may be called: CurvatureSweep::make() has something for the program.
+  bool has_curvature() const;
+  /// As CurvatureSweep::add(), with its bits.
+  void add_curvature(const ir::Inputs<double>& in, std::span<const double> weights,
+                     std::span<const double> p, std::span<double> out, Workspace& work) const;
+
  private:
   class Layout;
 
@@ -108,9 +126,20 @@ class RolledSweep {
                        std::size_t first_column, Workspace& work);
   template <std::size_t W>
   void write(std::span<const Column> columns, std::size_t first, const Workspace& work) const;
+  std::size_t most_items() const;
+  template <class Visit>
+  void for_repetitions_backward(const Visit& visit) const;
+  void run_partials(std::span<const Item> items, std::uint32_t k, const ir::Inputs<double>& in,
+                    Workspace& work) const;
+  void pull(std::size_t part, std::uint32_t k, Workspace& work, std::span<double> out) const;
+  void push_direction(std::span<const Item> items, std::uint32_t k, std::span<const double> p,
+                      Workspace& work) const;
+  void pull_curvature(std::size_t part, std::uint32_t k, Workspace& work,
+                      std::span<double> out) const;
 
   std::vector<Part> parts_;  // one more at the end
   std::vector<Item> items_;
+  std::vector<std::uint32_t> by_node_;  // of each part: its items in the order of nodes
   std::vector<Row> rows_;
   std::vector<std::uint32_t> still_;  // places of tangents that are 0
   std::uint32_t values_ = 0, tangents_ = 0;

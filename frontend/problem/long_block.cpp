@@ -60,6 +60,7 @@ LongBlock::Arguments LongBlock::arguments_of(const ProblemState& state,
 
 void LongBlock::choose_sweep(const ir::Program& program) {
   const std::size_t parameters = program.leaves.parameters;
+  is_backward_ = autodiff::NodeSweep::prefers_reverse(rows_.size(), parameters);
   autodiff::RolledSweep::Obstacle why;
   rolled_ = autodiff::RolledSweep::make(program, &why);
   description_.repeated = why.repeated;
@@ -72,14 +73,16 @@ void LongBlock::choose_sweep(const ir::Program& program) {
     description_.rolling = Rolling::loop;
     for (const autodiff::RolledSweep::Facts& loop : rolled_->loops())
       description_.loops.push_back({loop.steps, loop.states, loop.operations});
-    const bool is_wide = facts.operations > LongBlocks::kMostInStep &&
-                         rolled_->operations() < LongBlocks::kManyOperations;
-    if (is_wide) description_.rolling = Rolling::wide;
-  }
-  if (autodiff::NodeSweep::prefers_reverse(rows_.size(), parameters))
+    const bool is_large = rolled_->operations() >= LongBlocks::kManyOperations;
+    if (facts.operations > LongBlocks::kMostInStep && !is_large)
+      description_.rolling = Rolling::wide;
+    if (is_backward_ && !is_large) description_.rolling = Rolling::backward;
+  } else if (is_backward_) {
     description_.rolling = Rolling::backward;
+  }
   if (description_.rolling == Rolling::loop) {
-    description_.work_bytes = rolled_->workspace_bytes(parameters);
+    description_.work_bytes =
+        is_backward_ ? rolled_->backward_bytes() : rolled_->workspace_bytes(parameters);
     return;
   }
   rolled_.reset();
@@ -128,13 +131,15 @@ void LongBlock::read_data(Inputs& numbers) const {
 
 bool LongBlock::add_curvature(std::span<const double> x, std::span<const double> weights,
                               std::span<const double> p, std::span<double> out) const {
+  if (rolled_ && !rolled_->has_curvature()) return false;
   std::call_once(curvature_made_, [&] {
+    if (rolled_) return;
     const PlainProgram plain = plain_program(
         tape(), [](const TapeNode& node) { return node.a; },
         state_.caller("add_residual", "long expression"));
     curvature_ = autodiff::CurvatureSweep::make(plain.program);
   });
-  if (!curvature_) return false;
+  if (!rolled_ && !curvature_) return false;
   Inputs numbers;
   read_data(numbers);
   std::vector<double> direction, product(places_.size(), 0);
@@ -145,7 +150,11 @@ bool LongBlock::add_curvature(std::span<const double> x, std::span<const double>
     numbers.parameters.push_back(x[scalar(place)]);
     direction.push_back(p[scalar(place)]);
   }
-  curvature_->add(numbers.view(), weights, direction, product);
+  if (rolled_) {
+    rolled_->add_curvature(numbers.view(), weights, direction, product, numbers.work);
+  } else {
+    curvature_->add(numbers.view(), weights, direction, product);
+  }
   for (std::size_t k = 0; k < places_.size(); ++k) out[scalar(places_[k])] += product[k];
   return true;
 }
@@ -175,7 +184,9 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
     numbers.columns.push_back(
         {first == nullptr ? nullptr : first + place.coordinate, arguments_.widths[place.argument]});
   }
-  if (rolled_) {
+  if (rolled_ && is_backward_) {
+    rolled_->linearize_backward(in, out, numbers.columns, numbers.work);
+  } else if (rolled_) {
     rolled_->linearize(in, out, numbers.columns, numbers.work);
   } else {
     sweep_->linearize(in, out, numbers.columns, numbers.work);

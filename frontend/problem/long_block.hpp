@@ -89,6 +89,7 @@ class LongBlock final : public HostResidual {
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
   std::optional<autodiff::RolledSweep> rolled_;
+  bool is_backward_ = false;                  // derivatives of the loops
   std::optional<autodiff::NodeSweep> sweep_;  // if it is not rolled
   LongExpression description_;                // of how it was decided
   Arguments arguments_;

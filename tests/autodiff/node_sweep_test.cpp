@@ -264,6 +264,109 @@ TEST(RolledSweep, HasTheBitsOfTheUnrolledProgram) {
   }
 }
 
+/// Derivatives of each row, summed by the nodes that read a number, from the last one on.
+Numbers by_nodes(const ir::Program& f, const ir::Inputs<double>& in) {
+  const std::size_t size = f.nodes.size(), n = f.leaves.parameters;
+  Numbers v(size), out(f.outputs.size() * n, 0.0);
+  std::vector<std::array<double, 3>> d(size);
+  for (ir::Id id = 0; id < size; ++id) {
+    const ir::Node& node = f.nodes[id];
+    if (ir::is_leaf(node.op)) {
+      v[id] = node.op == Op::Literal ? node.literal() : (*ir::leaf_space(node.op, in))[node.slot()];
+    } else {
+      const std::array<ir::Id, 3>& from = node.args;
+      v[id] = autodiff::OpNumbers<true>::any(node.op, v[from[0]], v[from[1]], v[from[2]], true,
+                                             d[id].data());
+    }
+  }
+  for (std::size_t row = 0; row < f.outputs.size(); ++row) {
+    Numbers adjoints(size, 0.0);
+    adjoints[f.outputs[row]] = 1;
+    for (std::size_t id = size; id-- > 0;) {
+      const ir::Node& node = f.nodes[id];
+      if (node.op == Op::Parameter) out[row * n + node.slot()] += adjoints[id];
+      for (std::size_t k = 0; k < node.operands().size(); ++k)
+        adjoints[node.args[k]] += autodiff::zero_rule(d[id][k], adjoints[id]);
+    }
+  }
+  return out;
+}
+
+std::vector<NodeSweep::Column> columns_of(Numbers& jacobian, std::size_t n) {
+  std::vector<NodeSweep::Column> out;
+  for (std::size_t k = 0; k < n; ++k) out.push_back({jacobian.data() + k, n});
+  return out;
+}
+
+TEST(RolledSweep, GoesBackwardWithTheBitsOfTheUnrolledProgram) {
+  for (const ir::Program& f : {logistic(60, false), logistic(60, true), heat(), delay(), trees()}) {
+    const std::optional<autodiff::RolledSweep> rolled = autodiff::RolledSweep::make(f);
+    const std::optional<autodiff::CurvatureSweep> unrolled = autodiff::CurvatureSweep::make(f);
+    ASSERT_TRUE(rolled.has_value());
+    ASSERT_EQ(rolled->has_curvature(), unrolled.has_value());
+    NodeSweep::Workspace work;
+    for (const double shift : {0.1, 0.0, 40.0}) {
+      Numbers x, d, p, weights;
+      for (std::uint32_t k = 0; k < f.leaves.parameters; ++k) x.push_back(shift + 0.05 * k);
+      for (std::uint32_t k = 0; k < f.leaves.data; ++k) d.push_back(0.02 + 0.01 * std::sin(k));
+      const ir::Inputs<double> in{x, d, {}, {}, {}};
+      const std::size_t n = x.size(), m = rolled->rows();
+      const Numbers expected = by_nodes(f, in);
+      Numbers rows(m), forward(m * n), backward(m * n, NAN), again(m);
+      rolled->linearize(in, rows, columns_of(forward, n), work);
+      rolled->linearize_backward(in, again, columns_of(backward, n), work);
+      for (std::size_t k = 0; k < m; ++k) EXPECT_TRUE(ir::same_bits(rows[k], again[k])) << k;
+      for (std::size_t k = 0; k < m * n; ++k) {
+        ASSERT_TRUE(ir::same_bits(backward[k], expected[k]))
+            << k << ": " << backward[k] << " for " << expected[k];
+        EXPECT_TRUE(shift > 1 || agree(forward[k], backward[k])) << k;
+      }
+      if (!unrolled) continue;
+      for (std::size_t k = 0; k < n; ++k) p.push_back(0.3 - 0.2 * static_cast<double>(k));
+      for (std::size_t k = 0; k < m; ++k) weights.push_back(std::cos(static_cast<double>(k)));
+      Numbers products(n, 0.5), of_nodes(n, 0.5);
+      rolled->add_curvature(in, weights, p, products, work);
+      unrolled->add(in, weights, p, of_nodes);
+      for (std::size_t k = 0; k < n; ++k)
+        EXPECT_TRUE(ir::same_bits(products[k], of_nodes[k]))
+            << k << ": " << products[k] << " for " << of_nodes[k];
+    }
+  }
+}
+
+// The numbers that a sweep backward keeps are those of the states, not of all operations.
+TEST(RolledSweep, GoesBackwardFromTheStatesOfAllSteps) {
+  constexpr std::size_t kSteps = 20'000;
+  Sketch s;
+  ir::Id y = s.d();
+  for (std::size_t k = 0; k < kSteps; ++k) {
+    const ir::Id rate = s.add(s.p(0), s.mul(y, s.sub(s.mul(s.p(2), y), s.p(1))));
+    y = s.add(y, s.mul(s.d(), rate));
+  }
+  const ir::Program f = s.program({y}, 3);
+  const std::optional<autodiff::RolledSweep> rolled = autodiff::RolledSweep::make(f);
+  ASSERT_TRUE(rolled.has_value());
+  const Numbers x = {0.3, 0.2, -0.1}, d(kSteps + 1, 1e-4), p = {1, 2, 3}, weights = {1};
+  const ir::Inputs<double> in{x, d, {}, {}, {}};
+  NodeSweep::Workspace work;
+  Numbers row(1), slope(3, NAN), product(3, 0.0);
+  rolled->linearize_backward(in, row, columns_of(slope, 3), work);
+  const auto bytes = [&] {
+    return (work.values.size() + work.partials.size() + work.tangents.size() +
+            work.adjoints.size()) *
+           sizeof(double);
+  };
+  EXPECT_EQ(bytes(), rolled->backward_bytes());
+  EXPECT_LT(bytes(), kSteps * 17);
+  rolled->add_curvature(in, weights, p, product, work);
+  EXPECT_LT(bytes(), kSteps * 33);
+  const NodeSweep sweep(f);
+  Numbers expected(3, NAN);
+  sweep.linearize(in, row, columns_of(expected, 3), work);
+  for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(slope[k], expected[k], 1e-12 * expected[0]);
+  EXPECT_GT(sweep.bytes() + bytes(), 20 * (rolled->bytes() + rolled->backward_bytes()));
+}
+
 TEST(RolledSweep, KeepsOneStepOfMany) {
   const ir::Program f = logistic(20000, true);
   const std::optional<autodiff::RolledSweep> rolled = autodiff::RolledSweep::make(f);
