@@ -214,7 +214,7 @@ struct CopiesSolver::Impl {
 
   /// Minimises where the route says, or on the CPU where a device fails that it chose.
   void run(std::span<double> x, Summary& summary) {
-    const WalkDevice* const device = route.decide(on_device.has_value());
+    const WalkDevice* const device = route.decide();
     try {
       run_on(device, x, summary);
     } catch (const Error& failure) {

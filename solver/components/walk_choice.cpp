@@ -71,10 +71,13 @@ double walk_seconds(const GroupWork& group, Precision precision) {
 }
 
 double setup_seconds(const WalkFacts& facts) {
-  double seconds = facts.opened && !facts.deterministic ? 0 : kDeviceStartSeconds;
-  if (!facts.kernels_kept || facts.deterministic)
-    for (const GroupWork& group : facts.groups) seconds += group.walks ? kCompileSeconds : 0;
-  return std::max(0.0, seconds - (facts.deterministic ? 0 : facts.spent));
+  const bool fixed = facts.deterministic;
+  const double start = facts.opened && !fixed ? 0 : kDeviceStartSeconds;
+  double kernels = 0;
+  for (const GroupWork& group : facts.groups)
+    kernels += group.walks && (fixed || !facts.kernels_made) ? kCompileSeconds : 0;
+  if (fixed) return start + kernels;
+  return std::max(0.0, start - facts.spent) + std::max(0.0, kernels - facts.spent_here);
 }
 
 /// Nothing is worth a look: the CPU ends before a device that takes no time would have been opened.
@@ -157,11 +160,13 @@ WalkChoice decide_walk(const WalkFacts& facts) {
   if (device.refused) return stays(WalkReason::refused);
   if (std::ranges::none_of(facts.groups, &GroupWork::walks)) return stays(WalkReason::no_walk);
   out.device_seconds = device_seconds(facts, device.precision);
-  double there = out.device_seconds.total();
-  if (!facts.deterministic) {
-    out.cpu_seconds = device.cpu_seconds.value_or(out.cpu_seconds);
-    there = device.seconds ? out.device_seconds.setup + *device.seconds : there;
+  if (!facts.deterministic && device.cpu_seconds) {
+    out.device_seconds.host *= *device.cpu_seconds / out.cpu_seconds;
+    out.cpu_seconds = *device.cpu_seconds;
   }
+  const double there = !facts.deterministic && device.seconds
+                           ? out.device_seconds.setup + *device.seconds
+                           : out.device_seconds.total();
   if (out.cpu_seconds <= kClearlyFaster * there) return stays(WalkReason::slower);
   out.on_device = true;
   return stays(WalkReason::faster);

@@ -47,9 +47,10 @@ struct WalkFacts {
   bool host_checks = true;                     ///< the host gives the verdicts
   bool deterministic = false;                  ///< neither clocks nor the past decide
   bool opened = false;                         ///< this process has used a device before
-  bool kernels_kept = false;                   ///< those of a solve before
-  double spent = 0;                            ///< seconds of solves that could have used a device
-  std::optional<WalkDeviceFacts> device;       ///< looked at if `next` asks for it
+  bool kernels_made = false;                   ///< it has made the kernels of these components
+  /// Seconds of solves that could have used a device: of all, and of these components.
+  double spent = 0, spent_here = 0;
+  std::optional<WalkDeviceFacts> device;  ///< looked at if `next` asks for it
 };
 
 enum class WalkReason : std::uint8_t {
@@ -96,8 +97,8 @@ WalkSeconds device_seconds(const WalkFacts& facts, Precision precision);
 
 /// Decides where components are solved for under Backend::automatic: rules first, then the times
 /// that were measured, or else predicted. A device has to be clearly faster, also where it has to
-/// be opened first. The times of solves that could have used one count for that: so a process
-/// loses at most about as much as opening takes.
+/// be opened first. The times of solves that could have used one count for that, and those of
+/// the same components for their kernels: so no more is lost than about as much again.
 ///
 /// Problems that are too small for any device are decided without a look for one.
 WalkChoice decide_walk(const WalkFacts& facts);

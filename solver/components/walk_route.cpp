@@ -8,7 +8,8 @@
 #include "../session/session.hpp"
 
 #include <algorithm>
-#include <atomic>
+#include <mutex>
+#include <set>
 
 namespace topograd {
 namespace {
@@ -17,8 +18,33 @@ namespace hybrid = runtime::hybrid;
 
 constexpr const char* kComponentsName = "components";
 
-/// Components have walked on a device in this process.
-std::atomic<bool> has_walked = false;
+/// Components that have walked on a device in this process, by the hash of their kernels. Any
+/// thread.
+class Walked {
+ public:
+  /// Never destroyed: other threads may still ask it while the process ends.
+  static Walked& process() {
+    static auto& made = *new Walked;
+    return made;
+  }
+  void add(const ir::Hash128& kernel) {
+    const std::lock_guard lock(mutex_);
+    if (kernels_.size() >= kMost) kernels_.clear();
+    kernels_.insert(kernel);
+    any_ = true;
+  }
+  void tell(const ir::Hash128& kernel, WalkFacts& facts) {
+    const std::lock_guard lock(mutex_);
+    facts.opened = any_;
+    facts.kernels_made = kernels_.contains(kernel);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  std::mutex mutex_;
+  std::set<ir::Hash128> kernels_;
+  bool any_ = false;
+};
 
 /// Hash of everything that affects the time of a component: what it evaluates, and in which
 /// precision, and whether the host checks it.
@@ -56,7 +82,7 @@ WalkRoute::WalkRoute(const ComponentGroups& groups, const SolverOptions& options
   facts_.threads = threads_of(options);
   facts_.host_checks = host_checks || options.component_covariances;
   facts_.deterministic = options.deterministic;
-  if (options.backend != Backend::automatic) return;
+  if (options.backend == Backend::cpu) return;
   kernel_ = walk_kernel_hash(groups, options, facts_.host_checks);
   for (const ComponentGroup& group : groups.groups) {
     facts_.groups.push_back({.one = work_of(group)});
@@ -70,6 +96,9 @@ void WalkRoute::look() {
   if (!found.usable) return;
   device_ = walk_device(found, options_);
   facts_.device->precision = device_->precision;
+  // The host checks walks in another precision than was asked for.
+  facts_.host_checks |=
+      options_.precision == Precision::f64 && device_->precision != Precision::f64;
   if (options_.backend != Backend::automatic) return;
   facts_.device->named = names_device(options_) ||
                          (found.software && hybrid_executor().scheduler().options().admit_software);
@@ -101,7 +130,7 @@ void WalkRoute::ask_executor() {
   facts_.device->seconds = measured(target_);
 }
 
-const WalkDevice* WalkRoute::decide(bool kernels_kept) {
+const WalkDevice* WalkRoute::decide() {
   search_seconds_ = 0;
   choice_ = {};
   if (options_.backend == Backend::cpu) return nullptr;
@@ -117,8 +146,7 @@ const WalkDevice* WalkRoute::decide(bool kernels_kept) {
     facts_.groups[g].count = static_cast<double>(groups_.groups[g].count);
     facts_.instances += groups_.groups[g].count * blocks_[g];
   }
-  facts_.kernels_kept = kernels_kept;
-  facts_.opened = has_walked;
+  Walked::process().tell(kernel_, facts_);
   facts_.spent = seconds_of_short_solves();
   choice_ = decide_walk(facts_);
   if (choice_.is_by_size()) return nullptr;
@@ -156,14 +184,20 @@ void WalkRoute::describe(Summary& summary) const {
 }
 
 void WalkRoute::ended(double seconds, bool cold) {
-  if (choice_.on_device) has_walked = true;
+  if (choice_.on_device) Walked::process().add(kernel_);
   if (options_.backend != Backend::automatic || facts_.deterministic) return;
-  if (choice_.reason == WalkReason::short_solve || choice_.reason == WalkReason::slower)
+  if (choice_.reason == WalkReason::short_solve || choice_.reason == WalkReason::slower) {
     add_short_solve(seconds);
+    facts_.spent_here += seconds;
+  }
   if (target_ == hybrid::kCpu) return;
-  hybrid_executor().scheduler().record(
-      task(), choice_.on_device ? target_ : hybrid::kCpu,
-      {.times = {.kernel = 1e6 * seconds}, .cold = cold && choice_.on_device, .settled = true});
+  const std::size_t target = choice_.on_device ? target_ : hybrid::kCpu;
+  const hybrid::Outcome outcome{
+      .times = {.kernel = 1e6 * seconds}, .cold = cold && choice_.on_device, .settled = true};
+  hybrid_executor().scheduler().record(task(), target, outcome);
+  hybrid_executor().outside_work().ran(
+      task(), target, outcome,
+      {.target = target, .device = target_, .reason = hybrid::Reason::guessed});
 }
 
 }  // namespace topograd

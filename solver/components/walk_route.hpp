@@ -26,10 +26,8 @@ class WalkRoute {
 
   /// The device for the next solve, or null: the CPU. It is looked for once.
   ///
-  ///   kernels_kept  a solver on the device has them
-  ///
   /// Throws the device's error if the options ask for one and there is none.
-  const WalkDevice* decide(bool kernels_kept);
+  const WalkDevice* decide();
   /// Why not all components walk on the device that was found; empty: they do.
   std::string obstacle() const;
 

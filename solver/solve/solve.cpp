@@ -379,7 +379,7 @@ struct Solver::Impl {
       return false;
     }
     WalkRoute route(groups, options, true);
-    const WalkDevice* const device = route.decide(false);
+    const WalkDevice* const device = route.decide();
     if (asked.components != Components::separate && options.backend == Backend::vulkan) {
       if (const std::string why = route.obstacle(); !why.empty()) {
         summary.components = {.why = "the device does not know " + why};

@@ -28,7 +28,7 @@ ComponentWork chain(double n) {
           .down = n + 5};
 }
 
-/// A process that has used the device before, and kept the kernels.
+/// A process that has used the device before, and made the kernels.
 WalkFacts facts_of(const ComponentWork& one, double count, int threads,
                    Precision precision = Precision::f32) {
   return {.groups = {{.one = one, .count = count}},
@@ -36,7 +36,7 @@ WalkFacts facts_of(const ComponentWork& one, double count, int threads,
           .threshold = 1024,
           .threads = threads,
           .opened = true,
-          .kernels_kept = true,
+          .kernels_made = true,
           .device = WalkDeviceFacts{.found = kDevice, .precision = precision}};
 }
 
@@ -88,7 +88,7 @@ TEST(WalkChoice, MoreComponentsMakeTheDeviceNoLessAttractive) {
           bool took = false;
           for (double count = 32; count < 3e7; count *= 2) {
             WalkFacts facts = facts_of(chain(n), count, threads, Precision::f64);
-            facts.opened = facts.kernels_kept = opened;
+            facts.opened = facts.kernels_made = opened;
             facts.spent = spent;
             const bool takes = takes_device(facts);
             EXPECT_TRUE(takes || !took) << count << " of " << n << ", " << threads << " threads";
@@ -113,7 +113,7 @@ TEST(WalkChoice, WhatMakesTheDeviceLessAttractive) {
         };
         less([](WalkFacts& f) { f.threads *= 2; });
         less([](WalkFacts& f) { f.opened = false; });
-        less([](WalkFacts& f) { f.kernels_kept = false; });
+        less([](WalkFacts& f) { f.kernels_made = false; });
         less([](WalkFacts& f) { f.device->precision = Precision::f64; });
         less([](WalkFacts& f) {
           f.groups.push_back({.one = chain(100), .count = 100, .walks = false});
@@ -124,9 +124,11 @@ TEST(WalkChoice, WhatMakesTheDeviceLessAttractive) {
         verdicts.host_checks = false;
         EXPECT_TRUE(takes_device(verdicts) || !takes_device(facts));
         WalkFacts later = facts;
-        later.opened = later.kernels_kept = false;
+        later.opened = later.kernels_made = false;
         const bool at_first = takes_device(later);
         later.spent = 1;
+        EXPECT_TRUE(takes_device(later) || !at_first);
+        later.spent_here = 1;
         EXPECT_TRUE(takes_device(later) || !at_first);
         EXPECT_EQ(takes_device(later), takes_device(facts)) << "all that opening costs was spent";
       }
@@ -138,7 +140,7 @@ TEST(WalkChoice, SmallProblemsDoNotLookForDevices) {
   WalkFacts facts = facts_of(kPeak, 1e6, 2);
   facts.device.reset();
   EXPECT_TRUE(decide_walk(facts).asks_for_device);
-  facts.opened = facts.kernels_kept = false;
+  facts.opened = facts.kernels_made = false;
   EXPECT_TRUE(decide_walk(facts).asks_for_device) << "worth opening one";
   for (const double count : {1.0, 1000.0, 50000.0}) {
     facts.groups[0].count = count;
@@ -146,7 +148,9 @@ TEST(WalkChoice, SmallProblemsDoNotLookForDevices) {
     EXPECT_FALSE(choice.asks_for_device || choice.on_device);
     EXPECT_EQ(choice.reason, WalkReason::short_solve);
   }
-  facts.spent = 0.25;  // the device would have been opened in this time
+  facts.spent = 0.25;  // the device would have been opened in this time, and then its kernel made
+  EXPECT_FALSE(decide_walk(facts).asks_for_device);
+  facts.spent_here = 0.05;
   EXPECT_TRUE(decide_walk(facts).asks_for_device);
   facts.groups[0].count = 500;
   EXPECT_FALSE(decide_walk(facts).asks_for_device) << "whatever was spent";
@@ -190,13 +194,19 @@ TEST(WalkChoice, WhatWasMeasuredReplacesWhatIsPredicted) {
             "vulkan: 12 s measured on the CPU, 10 s measured on \"\"");
   facts.device->cpu_seconds = 10.5;
   EXPECT_FALSE(takes_device(facts)) << "not clearly faster";
+  // What the host does beside a device takes as long as its own steps.
+  facts.device->seconds.reset();
+  const double host = decide_walk(facts).device_seconds.host;
+  facts.device->cpu_seconds = 5.25;
+  EXPECT_NEAR(decide_walk(facts).device_seconds.host, host / 2, 1e-12);
+  facts.device->seconds = 10;
   facts.deterministic = true;  // no clock decides, and the device is opened each time
   EXPECT_TRUE(takes_device(facts));
   const bool before = takes_device(facts);
   for (const double spent : {0.0, 100.0}) {
     for (const bool opened : {false, true}) {
-      facts.spent = spent;
-      facts.opened = facts.kernels_kept = opened;
+      facts.spent = facts.spent_here = spent;
+      facts.opened = facts.kernels_made = opened;
       EXPECT_EQ(takes_device(facts), before);
       EXPECT_GT(device_seconds(facts, Precision::f32).setup, 0.2);
     }

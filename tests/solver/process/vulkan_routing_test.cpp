@@ -192,6 +192,17 @@ struct Decays {
     return summary;
   }
 
+  /// The first solve of some in which the device takes part. Those before count for its kernel.
+  Summary solve_until(ManySolver& solver, const char* why) const {
+    Summary summary;
+    for (int k = 0; k < 200; ++k) {
+      summary = solve(solver);
+      if (summary.why.find(why) != std::string::npos || testing::Test::HasFailure()) break;
+    }
+    EXPECT_NE(summary.why.find(why), std::string::npos) << summary.why;
+    return summary;
+  }
+
   int entries;
   std::vector<double> starts, data;
 };
@@ -205,17 +216,19 @@ TEST_F(VulkanRouting, ComponentsTakeTheDeviceThatIsExpectedToBeFaster) {
   for (const Precision precision : {Precision::f64, Precision::mixed}) {
     options_.precision = precision;
     ManySolver solver = decays.solver(options_);
-    const Summary first = decays.solve(solver);
+    const Summary at_first = decays.solve(solver);
+    EXPECT_EQ(at_first.backend, "cpu") << "one solve is not worth a kernel: " << at_first.why;
+    EXPECT_GT(at_first.times.device_search_seconds, 0);
+    const Summary first = decays.solve_until(solver, "; vulkan: ");
     EXPECT_EQ(first.backend, "vulkan") << first.why;
     EXPECT_EQ(first.precision, precision);
     EXPECT_GT(first.kernels_on_device, 0u);
-    EXPECT_NE(first.why.find("; vulkan: "), std::string::npos) << first.why;
-    EXPECT_NE(first.why.find(" expected on the CPU, "), std::string::npos) << first.why;
-    EXPECT_GT(first.times.device_search_seconds, 0);
+    EXPECT_NE(first.why.find(" measured on the CPU, "), std::string::npos) << first.why;
+    EXPECT_NE(first.why.find(" expected on \""), std::string::npos) << first.why;
+    EXPECT_EQ(first.times.device_search_seconds, 0) << "it is known";
     // The second solve is measured, the first one made the kernel.
     const Summary second = decays.solve(solver);
     EXPECT_EQ(second.backend, "vulkan") << second.why;
-    EXPECT_EQ(second.times.device_search_seconds, 0) << "it is known";
     const Summary third = decays.solve(solver);
     EXPECT_NE(third.why.find(" measured on \""), std::string::npos) << third.why;
   }
@@ -255,7 +268,13 @@ TEST_F(VulkanRouting, ComponentsOfAProblemTakeTheDevice) {
     for (int i = 0; i < kRows; ++i)
       problem.add_residual(all(k, 0) * exp(-all(k, 1) * (0.1 * i)) - numbers[k * kRows + i]);
   options_.threads = 1;
-  add_short_solve(10);
+  const std::vector<double> start = x;
+  options_.components = Components::separate;
+  options_.backend = Backend::vulkan;
+  EXPECT_EQ(solve(problem, options_).backend, "vulkan");  // makes the kernel
+  x = start;
+  options_.components = Components::automatic;
+  options_.backend = Backend::automatic;
   const Summary summary = solve(problem, options_);
   EXPECT_TRUE(summary.components.separate);
   EXPECT_EQ(summary.backend, "vulkan") << summary.why;
@@ -273,16 +292,15 @@ TEST_F(VulkanRouting, TheCpuSolvesForComponentsWhereTheDeviceFails) {
   ManySolver solver = decays.solver(options_);
   constexpr std::int32_t kOutOfMemory = -2;  // VK_ERROR_OUT_OF_DEVICE_MEMORY
   runtime::vulkan::open({})->inject_fault("vkQueueSubmit", 0, kOutOfMemory);
-  const Summary failed = decays.solve(solver);
+  const Summary failed = decays.solve_until(solver, "; cpu: the device failed: ");
   EXPECT_EQ(failed.backend, "cpu");
-  EXPECT_NE(failed.why.find("; cpu: the device failed: "), std::string::npos) << failed.why;
   const Summary next = decays.solve(solver);
   EXPECT_EQ(next.backend, "cpu");
   EXPECT_NE(next.why.find("too little memory"), std::string::npos) << next.why;
   // It says nothing of fewer.
   const Decays few(2000, 24);
   ManySolver other = few.solver(options_);
-  EXPECT_EQ(few.solve(other).backend, "vulkan");
+  EXPECT_EQ(few.solve_until(other, "; vulkan: ").backend, "vulkan");
 }
 
 /// Change of the counters by one solve, on both sides.
