@@ -32,13 +32,29 @@ constexpr int kMostLayouts = 24;
 
 /// For each node: where the ops from it on occur next, or the end.
 std::vector<Id> next_alike(const ir::Program& f) {
+  // The hash of a piece, Σ (op + 1) C^(places to its end), is that of the piece one node behind
+  // without its last op, times 1/C, and the first one.
+  constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15u, kInverse = 0xF1DE83E19937733Du;
+  static_assert(kFactor * kInverse == 1);
+  constexpr std::uint64_t kFirst = [] {
+    std::uint64_t power = 1;
+    for (std::size_t k = 0; k < kPiece; ++k) power *= kFactor;
+    return power;
+  }();
   const std::size_t size = f.nodes.size();
+  const auto number = [&](std::size_t id) {
+    return static_cast<std::uint64_t>(f.nodes[id].op) + 1;
+  };
   std::vector<Id> next(size, static_cast<Id>(size));
   std::vector<Id> last(std::size_t{1} << 16, static_cast<Id>(size));
+  std::uint64_t hash = 0;
   for (std::size_t at = size; at-- > 0;) {
-    std::uint64_t hash = 0;
-    for (std::size_t k = at; k < std::min(size, at + kPiece); ++k)
-      hash = (hash + static_cast<std::uint64_t>(f.nodes[k].op) + 1) * 0x9E3779B97F4A7C15u;
+    if (at + kPiece < size) {
+      hash = (hash - number(at + kPiece) * kFactor) * kInverse + number(at) * kFirst;
+    } else {
+      hash = 0;
+      for (std::size_t k = at; k < size; ++k) hash = (hash + number(k)) * kFactor;
+    }
     Id& place = last[hash >> 48];
     next[at] = place;
     place = static_cast<Id>(at);
@@ -57,15 +73,43 @@ bool continues(const ir::Program& f, std::size_t at, std::size_t period) {
   return true;
 }
 
-std::uint32_t repetitions(const ir::Program& f, std::size_t first, std::size_t period) {
+/// Where nodes that are repeated with a period from `first` on end.
+///
+///   known  the same of another period that was tried; 0: none
+std::size_t end_of_repetition(const ir::Program& f, std::size_t first, std::size_t period,
+                              std::size_t known_period, std::size_t known) {
   const std::size_t size = f.nodes.size();
-  if (first + kLeastCount * period > size) return 1;
-  for (std::size_t k = first; k < first + period; ++k)
-    if (f.nodes[k].op != f.nodes[k + period].op) return 1;
   std::size_t end = first + 2 * period;
+  if (known_period > 0 && period % known_period == 0 && end <= known) {
+    end = known;  // what moves by a distance moves by a multiple of it, too
+  } else {
+    for (std::size_t k = first; k < first + period; ++k)
+      if (f.nodes[k].op != f.nodes[k + period].op) return first + period;
+  }
   while (end < size && continues(f, end, period)) ++end;
-  return static_cast<std::uint32_t>((end - first) / period);
+  return end;
 }
+
+/// The best period that was tried for the nodes from one on, and where its repetition ends.
+struct Tried {
+  RepeatedNodes best;
+  std::size_t end = 0;
+
+  std::size_t covered() const { return std::size_t{best.count} * best.period; }
+
+  /// Tries a period. Returns true if it covers more nodes than the best one.
+  bool improve(const ir::Program& f, std::uint32_t period) {
+    const std::size_t first = best.first;
+    if (first + std::size_t{kLeastCount} * period > f.nodes.size()) return false;
+    const std::size_t its_end = end_of_repetition(f, first, period, best.period, end);
+    const auto count = static_cast<std::uint32_t>((its_end - first) / period);
+    const std::size_t nodes = std::size_t{count} * period;
+    if (count < kLeastCount || nodes < kLeastNodes || nodes <= covered()) return false;
+    best = {best.first, period, count};
+    end = its_end;
+    return true;
+  }
+};
 
 }  // namespace
 
@@ -74,27 +118,22 @@ std::vector<RepeatedNodes> find_repetitions(const ir::Program& f) {
   const std::vector<Id> next = next_alike(f);
   std::vector<RepeatedNodes> out;
   for (std::size_t at = 0; at < size;) {
-    RepeatedNodes best{.first = static_cast<Id>(at)};
-    const auto covered = [&] { return std::size_t{best.count} * best.period; };
+    Tried tried{.best = {.first = static_cast<Id>(at)}};
+    const auto is_most = [&] { return tried.covered() > (size - at) / 2; };
     // Periods up to the next occurrences from `again` on.
     const auto look = [&](Id again) {
-      for (int tried = 0; tried < kTried && again < size; ++tried, again = next[again]) {
-        const std::uint32_t period = again - best.first, count = repetitions(f, at, period);
-        const std::size_t nodes = std::size_t{count} * period;
-        if (count < kLeastCount || nodes < kLeastNodes || nodes <= covered()) continue;
-        best = {best.first, period, count};
-        if (nodes > (size - at) / 2) return;
-      }
+      for (int k = 0; k < kTried && again < size; ++k, again = next[again])
+        if (tried.improve(f, again - tried.best.first) && is_most()) return;
     };
     look(next[at]);
-    if (best.count > 0 && covered() <= (size - at) / 2) {
+    if (tried.best.count > 0 && !is_most()) {
       // It may be an inner loop: look behind its end.
-      Id behind = best.first;
-      while (behind < size && behind < best.first + covered()) behind = next[behind];
+      Id behind = tried.best.first;
+      while (behind < size && behind < tried.best.first + tried.covered()) behind = next[behind];
       look(behind);
     }
-    if (best.count > 0) out.push_back(best);
-    at += std::max<std::size_t>(covered(), 1);
+    if (tried.best.count > 0) out.push_back(tried.best);
+    at += std::max<std::size_t>(tried.covered(), 1);
   }
   return out;
 }

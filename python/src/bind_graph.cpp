@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -75,9 +76,27 @@ void broadcast(Layout& layout, const Shape& shape) {
   layout = std::move(out);
 }
 
+/// Lets glibc's malloc() keep freed blocks of up to a few megabytes, from the first trace on.
+///
+/// By default it takes blocks of 128 kB and more from the system and returns them, until a larger
+/// one was freed, as any process that frees an array of this size does (mallopt(3),
+/// M_MMAP_THRESHOLD). A first fit makes and frees dozens of such blocks for graphs, tapes and
+/// tables; the system's pages for them take longer than what is written to them. Nothing else
+/// depends on it. The block's own pages are never touched.
+void keep_freed_blocks() {
+  static const bool kept = [] {
+    void* volatile block = std::malloc(std::size_t{8} << 20);
+    std::free(block);
+    return true;
+  }();
+  static_cast<void>(kept);
+}
+
 /// A graph, and the ops by name.
 struct Graph {
   ArrayGraph graph;
+
+  Graph() { keep_freed_blocks(); }
 
   py::tuple apply(std::string_view op, const py::args& operands) {
     std::vector<View> views;

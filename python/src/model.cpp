@@ -61,6 +61,7 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
 /// The rows of many trajectories, each a block; nothing if the rows are others.
 std::optional<std::vector<RowGroup>> group_trajectories(const ArrayGraph& graph, NodeId root,
                                                         Index unknowns) {
+  if (unknowns < kManyTrajectories) return std::nullopt;  // each has unknowns of its own
   std::vector<RowGroup> out;
   for (const BlockRows& blocks : join_connected_rows(graph, root, unknowns, kManyTrajectories)) {
     std::vector<RowGroup> groups = group_rows(graph, root, blocks);

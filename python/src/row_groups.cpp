@@ -91,6 +91,7 @@ class Expression {
     /// Terms of the operands; of a reduction: the number of its list of terms.
     std::array<std::uint32_t, 3> below = {};
     std::uint32_t step = 0;  ///< that computes it, once it is written
+    std::uint32_t run = 1;   ///< open terms from this one on that are the queue's entry for it
   };
 
   ColumnId operand_column(const View& view, ColumnId column, Index scale = 1, Index shift = 0);
@@ -109,7 +110,8 @@ class Expression {
   std::vector<Term> terms_;
   NumberMap term_of_;  // by node and column
   std::vector<std::vector<std::uint32_t>> lists_;
-  std::priority_queue<std::uint64_t> open_;  // node, and how early its term was asked for
+  std::priority_queue<std::uint64_t> open_;  // node, and how early its terms were asked for
+  std::uint32_t last_run_ = 0;               // the first term of the entry that was made last
   std::vector<std::uint32_t> order_;         // terms, users before operands
   std::vector<std::uint32_t> outputs_;       // terms
   KnownSteps known_;
@@ -130,7 +132,12 @@ std::uint32_t Expression::ask(NodeId node, ColumnId column) {
   const std::uint32_t number = term_of_.emplace((std::uint64_t{node} << 32) | column, next);
   if (number != next) return number;
   terms_.push_back({.node = node, .column = column});
-  open_.push((std::uint64_t{node} << 32) | ~next);
+  if (next > 0 && terms_[last_run_].node == node) {
+    ++terms_[last_run_].run;
+  } else {
+    last_run_ = next;
+    open_.push((std::uint64_t{node} << 32) | ~next);
+  }
   const bool several_rows = outputs_.size() > 1;  // which share their operations
   if (terms_.size() > (several_rows ? kMostShared : kMostSteps))
     throw Error(ErrorCode::Unsupported,
@@ -149,10 +156,12 @@ std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRow
     outputs_.push_back(ask(root, columns_.add(std::move(column))));
   }
   while (!open_.empty()) {
-    const auto number = ~static_cast<std::uint32_t>(open_.top());
+    const auto first = ~static_cast<std::uint32_t>(open_.top());
     open_.pop();
-    order_.push_back(number);
-    if (auto parts = follow_term(number)) return parts;
+    for (std::uint32_t number = first; number < first + terms_[first].run; ++number) {
+      order_.push_back(number);
+      if (auto parts = follow_term(number)) return parts;
+    }
   }
   return std::nullopt;
 }

@@ -84,6 +84,25 @@ class Reuse(unittest.TestCase):
             self.check(decay, [1, 1, 0.0], T, data(seed))
         self.assertEqual(self.traced, 2)  # the second shows that y is only data
 
+    def test_a_trace_has_one_model(self):
+        made = 0
+        original = _least_squares.Engine
+
+        def counted(*args):
+            nonlocal made
+            made += 1
+            return original(*args)
+
+        _least_squares.Engine = counted
+        self.addCleanup(setattr, _least_squares, "Engine", original)
+        ends = [topograd.least_squares(decay, [1, 1, 0.0], args=(T, data(1))).x for _ in range(3)]
+        self.assertEqual(made, 1)
+        np.testing.assert_array_equal(ends[0], ends[1])
+        np.testing.assert_array_equal(ends[0], ends[2])
+        for seed in range(2, 6):
+            self.check(decay, [1, 1, 0.0], T, data(seed))
+        self.assertEqual((self.traced, made), (2, 2))
+
     def test_the_same_numbers_need_one_trace(self):
         for start in (0.5, 1, 2):
             self.check(decay, [start, 1, 0.0], T, data(1))

@@ -619,8 +619,10 @@ def _engine(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray, options: d
 
 
 def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
-           evaluate: Callable[[np.ndarray], np.ndarray], options: dict, kept: Any = None) -> Result | None:
-    """The traced solve; None if the traced function has other values than the function itself."""
+           evaluate: Callable[[np.ndarray], np.ndarray], options: dict, kept: Any = None,
+           is_new: bool = False) -> Result | None:
+    """The traced solve; None if the traced function has other values than the function itself. The
+    engine is that of a kept trace, or is kept with one that is new."""
     engine = _engine(a, trace, rows, f0, options, kept)
     unknowns, model, values = engine.unknowns, engine.model, engine.values
     solver = engine.solver
@@ -634,7 +636,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     if not _agrees(deviation, values, unknowns, f0, tolerance):
         a.difference = _difference(values, unknowns, f0)
         return None
-    if kept is not None and not _still_agrees(a, engine, evaluate, tolerance):
+    if kept is not None and not is_new and not _still_agrees(a, engine, evaluate, tolerance):
         return None
     called = None if a.callback is None else _Callback(a.callback, unknowns, values, a.scale)
     core = solver.solve(called, _STALLED)
@@ -696,9 +698,9 @@ def _read(a: _Arguments, fun: Callable, args: tuple, kwargs: dict, f0: np.ndarra
 
 def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
              evaluate: Callable[[np.ndarray], np.ndarray], options: dict,
-             kept: Any = None) -> Result | None:
+             kept: Any = None, is_new: bool = False) -> Result | None:
     """The traced solve, which goes on from beside its result where that is lower."""
-    found = _solve(a, trace, rows, f0, evaluate, options, kept)
+    found = _solve(a, trace, rows, f0, evaluate, options, kept, is_new)
     for _ in range(_MOST_KINKS):
         before = found
         if found is None or _is_perfect(a, found, trace.integrated):
@@ -854,10 +856,11 @@ def least_squares(
         if found is None:
             trace, rows = trace_function(fun, a.x0.size, a.scale, args, keywords,
                                          seconds if falls_back else None, reading is not None, a.x0)
+            new = None
             if reading is not None and not (kept is not None and kept.useless):
-                kept = _reuse.Kept(trace, rows, reading, kept)
+                kept = new = _reuse.Kept(trace, rows, reading, kept)
                 rows = kept.rows
-            found = _minimum(a, trace, rows, f0, evaluate, given)
+            found = _minimum(a, trace, rows, f0, evaluate, given, new, True)
             if trace.integrated > 0:
                 until = started + seconds if falls_back else math.inf
                 found = _with_other_grids(a, found, fun, args, keywords, evaluate, given, until)
