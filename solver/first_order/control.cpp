@@ -29,8 +29,7 @@ constexpr int kMostIdle = 8;
 GradientNorms norms_of(std::span<const double> gradient) {
   GradientNorms out;
   for (const double g : gradient) {
-    // Written so that a NaN is kept.
-    out.max = std::abs(g) <= out.max ? out.max : std::abs(g);
+    out.max = std::abs(g) <= out.max || std::isnan(out.max) ? out.max : std::abs(g);
     out.squared += g * g;
   }
   return out;
