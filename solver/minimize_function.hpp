@@ -33,6 +33,10 @@ struct Objective {
   std::span<const double> lower = {}, upper = {};
   bool bounded() const { return !lower.empty(); }
 
+  /// Units of the gradient's entries: SolverOptions::absolute_gradient_tolerance is compared with
+  /// max |g_i| / unit. Empty: 1.
+  std::span<const double> gradient_units = {};
+
   /// result = x ⊕ step, projected on the box.
   void move(std::span<const double> x, std::span<const double> step,
             std::span<double> result) const {

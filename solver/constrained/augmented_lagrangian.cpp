@@ -24,6 +24,9 @@ constexpr double kRoundingShare = 0.1;
 constexpr double kLeastShare = 1e-14;
 // A minimisation that reduces the gradient to this share has done its work, whatever ended it.
 constexpr double kSolved = 1e-3;
+// One that leaves this share of it has done nothing, and the next one with the same numbers would
+// do no more: multipliers follow.
+constexpr double kIdle = 0.9;
 
 }  // namespace
 
@@ -32,8 +35,10 @@ void AugmentedLagrangian::start() {
   lambda_.assign(rows, 0);
   run_.penalties.set_shifts(lambda_);
   run_.penalties.set_scales(run_.scale);
-  run_.measure_rows();
   const std::vector<double> gradient = run_.objective_gradient();
+  run_.first_objective = run_.objective;
+  run_.measure_units(gradient);
+  run_.measure_rows();
   std::vector<double> values(run_.model.model.rows), penalised(gradient.size());
   run_.penalties.set_weight(1);
   runtime::Engine& engine = run_.inner.engine(runtime::Pass::values);
@@ -62,8 +67,7 @@ void AugmentedLagrangian::set_multipliers() {
   run_.penalties.set_weight(std::sqrt(rule_.mu));
   run_.penalties.set_shifts(shift_);
   run_.penalties.set_scales(run_.scale);  // branches may have moved rows to other topologies
-  std::vector<double> gradient = run_.gradient();
-  begin_ = run_.projected_max(gradient);
+  begin_ = run_.projected_max(run_.gradient());
 }
 
 /// Examines the point of the last minimisation.
@@ -73,8 +77,6 @@ void AugmentedLagrangian::look() {
   runtime::evaluate(engine, {.residuals = rows, .gradient = gradient});
   KktResiduals& kkt = run_.kkt;
   kkt = {};
-  std::vector<double> original = gradient;
-  kkt.stationarity = run_.projected_max(gradient);
   const double weight = std::sqrt(rule_.mu);
   progress_ = 0;
   c_ = constraint_values(run_.model, engine, run_.penalties.first_row(), run_.inner.point());
@@ -88,11 +90,12 @@ void AugmentedLagrangian::look() {
     run_.violation[k] = run_.equality[k] ? std::abs(c_[k]) : std::max(0.0, -c_[k]);
     kkt.feasibility = std::max(kkt.feasibility, run_.violation[k]);
   }
-  reached_ = kkt.stationarity;
   run_.measure(run_.objective_gradient());
   run_.penalties.set_weight(weight);
   run_.measure_rows();
-  if (progress_ == 0 && kkt.stationarity > run_.gradient_bound()) balance(std::move(original));
+  run_.measure_stationarity(gradient);
+  reached_ = run_.stationarity;
+  if (progress_ == 0 && reached_ > run_.gradient_bound()) balance(std::move(gradient));
   for (std::size_t k = 0; k < lambda_.size(); ++k)
     if (!run_.equality[k])
       kkt.complementarity = std::max(kkt.complementarity, std::abs(run_.multipliers[k] * c_[k]));
@@ -112,9 +115,8 @@ void AugmentedLagrangian::balance(std::vector<double> gradient) {
   }
   const std::vector<double> before = run_.multipliers;
   fit_multipliers(run_, {.rows = active, .units = units, .kept = 0}, gradient);
-  const double fitted = run_.projected_max(gradient);
-  if (fitted < run_.kkt.stationarity) {
-    run_.kkt.stationarity = fitted;
+  if (run_.projected_max(gradient) < run_.stationarity) {
+    run_.measure_stationarity(gradient);
   } else {
     run_.multipliers = before;
   }
@@ -139,7 +141,8 @@ void AugmentedLagrangian::update() {
   }
   // Once there is almost no violation, the least so far may be luck, and multipliers go on.
   const bool falls = rule_.look(progress_, run_.least_tolerance(), solved);
-  if (!falls && !run_.nearly_feasible()) run_.multipliers = lambda_;
+  const bool follows = falls || run_.nearly_feasible() || reached_ >= kIdle * begin_;
+  if (!follows) run_.multipliers = lambda_;
   bound_ = std::max(std::min(bound_, reached_) * kBoundDecrease, 0.5 * run_.gradient_bound());
   set_multipliers();
   // A looser tolerance could be met before x moves, and the violation would stay for ever.
@@ -187,7 +190,7 @@ void AugmentedLagrangian::run() {
   };
   bool over = run_.refuse_fixed();
   while (!over) {
-    run_.inner.minimize(bound_, run_.gradients.idle() % 2 == 1);
+    run_.inner.minimize(bound_, run_.units.now(), run_.gradients.idle() % 2 == 1);
     ++out.outer_iterations;
     look();
     over = ended();

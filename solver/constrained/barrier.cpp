@@ -20,6 +20,9 @@ constexpr double kFirstBound = 0.1, kBoundDecrease = 0.1;
 // With equalities, the share of the gradient at the start of a minimisation that may be left, but
 // not less than a share of what rounding does to it; and the share with which it has done its work.
 constexpr double kMostLeft = 0.01, kRoundingShare = 0.1, kSolved = 1e-3;
+// One that leaves this share has done nothing, and the next one with the same numbers would do no
+// more: multipliers follow.
+constexpr double kIdle = 0.9;
 // A start is on the central path if −μ ∇Σ log c cancels all but this share of the gradient.
 constexpr double kOnPath = 0.1;
 // Range of the first μ off the path, as a share of the objective, and at least of 1.
@@ -65,6 +68,9 @@ bool Barrier::start() {
   shift_.assign(rows, 0);
   lambda_.assign(rows, 0);
   run_.penalties.set_scales(run_.scale);
+  const std::vector<double> gradient = run_.objective_gradient();
+  run_.first_objective = run_.objective;
+  run_.measure(gradient);
   run_.measure_rows();
   double squared = 0;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -74,9 +80,6 @@ bool Barrier::start() {
     if (!run_.equality[row] && run_.fixed[row]) shift_[row] = kAboveZero;
   }
   run_.penalties.set_shifts(shift_);
-  const std::vector<double> gradient = run_.objective_gradient();
-  run_.first_objective = run_.objective;
-  run_.measure(gradient);
   if (run_.refuse_fixed() || refuse_outside()) return false;
   run_.penalties.set_weights(1, 0);
   run_.start(gradient, run_.gradient());
@@ -87,8 +90,7 @@ bool Barrier::start() {
                .curvature = run_.curvature});
   mu_ = first_barrier(gradient);
   set_numbers();
-  std::vector<double> all = run_.gradient();
-  bound_ = std::max(kFirstBound * run_.projected_max(all), 0.5 * run_.gradient_bound());
+  bound_ = std::max(kFirstBound * run_.projected_max(run_.gradient()), 0.5 * run_.gradient_bound());
   return true;
 }
 
@@ -100,8 +102,8 @@ double Barrier::first_barrier(std::vector<double> objective) {
   run_.penalties.set_weights(0, 1);
   std::vector<double> barrier = run_.gradient();
   for (std::size_t k = 0; k < barrier.size(); ++k) barrier[k] -= objective[k];
-  run_.projected_max(objective);
-  run_.projected_max(barrier);
+  objective = run_.in_units(std::move(objective));
+  barrier = run_.in_units(std::move(barrier));
   const double both = -scalar_product(barrier, objective);
   const double steep = scalar_product(barrier, barrier);
   const double slope = scalar_product(objective, objective);
@@ -167,7 +169,7 @@ void Barrier::look() {
   run_.measure(run_.objective_gradient());
   run_.measure_rows();
   if (mu_ <= kNearEnd * least_barrier()) sharpen(gradient);
-  run_.kkt.stationarity = run_.projected_max(gradient);
+  run_.measure_stationarity(gradient);
   for (std::size_t row = 0; row < c_.size(); ++row)
     if (!run_.equality[row])
       run_.kkt.complementarity =
@@ -205,25 +207,25 @@ bool Barrier::infeasible() {
 }
 
 void Barrier::update() {
-  const KktResiduals& kkt = run_.kkt;
-  if (kkt.stationarity > bound_ && run_.summary.termination == Termination::NO_CONVERGENCE)
+  if (run_.stationarity > bound_ && run_.summary.termination == Termination::NO_CONVERGENCE)
     return;  // it goes on with the same numbers
   double growth = 1;
   if (has_equalities_) {
     const double penalty = rule_.mu;
     rule_.largest = run_.largest_penalty();
     const bool falls = rule_.look(progress_, run_.least_tolerance(),
-                                  kkt.stationarity <= std::max(bound_, kSolved * begin_));
+                                  run_.stationarity <= std::max(bound_, kSolved * begin_));
+    const bool follows = falls || run_.nearly_feasible() || run_.stationarity >= kIdle * begin_;
     for (std::size_t row = 0; row < c_.size(); ++row) {
       if (!run_.equality[row]) continue;
-      const double lambda = falls || run_.nearly_feasible() ? run_.multipliers[row] : lambda_[row];
+      const double lambda = follows ? run_.multipliers[row] : lambda_[row];
       lambda_[row] = lambda;
       shift_[row] = lambda / (rule_.mu * run_.scale[row]);
     }
     if (rule_.stalls > 1) growth = rule_.mu / penalty;
   }
   bound_ =
-      std::max(std::min(bound_, kkt.stationarity) * kBoundDecrease, 0.5 * run_.gradient_bound());
+      std::max(std::min(bound_, run_.stationarity) * kBoundDecrease, 0.5 * run_.gradient_bound());
   const double before = mu_;
   // While penalties grow in vain, the barrier keeps its distance from them, once that is small:
   // what remains in the end is the least violation inside of the inequalities.
@@ -235,8 +237,7 @@ void Barrier::update() {
   if (has_inequalities_ && mu_ < before) extrapolate(before, mu_);
   if (!has_equalities_) return;
   // A looser tolerance could be met before x moves, and the violation would stay for ever.
-  std::vector<double> gradient = run_.gradient();
-  begin_ = run_.projected_max(gradient);
+  begin_ = run_.projected_max(run_.gradient());
   bound_ = std::max(std::min(bound_, kMostLeft * begin_),
                     kRoundingShare * rule_.mu * run_.gradient_rounding);
 }
@@ -321,7 +322,7 @@ void Barrier::run() {
     return true;
   };
   for (bool over = false; !over;) {
-    run_.inner.minimize(bound_, false);
+    run_.inner.minimize(bound_, run_.units.now(), false);
     ++out.outer_iterations;
     look();
     over = ended();

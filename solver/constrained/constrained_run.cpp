@@ -40,6 +40,9 @@ constexpr double kOfEnergies = 100;
 constexpr double kStationary = 1e-3;
 // Products λ c are compared with this share of the objective, and at least with cost_unit().
 constexpr double kShareOfObjective = 1e-4;
+// Distance from a row within which it counts as met, by the one along which residuals change by as
+// much as they are, in units of constraint_tolerance.
+constexpr double kFarthest = 100;
 // A row counts as met within this many units of the rounding of x.
 constexpr double kRoundingUnits = 64;
 // The share of the objective's gradient that rounding of penalties may reach.
@@ -58,12 +61,13 @@ void PenaltyRule::start(const PenaltyStart& at) {
 }
 
 bool PenaltyRule::look(double violation, double met, bool solved) {
-  const bool some = violation <= std::max(kSomeProgress * best, met);
+  const bool enough = solved && violation <= std::max(kEnoughProgress * before, met);
+  const bool some = enough || violation <= std::max(kSomeProgress * best, met);
   stalls = some ? 0 : stalls + 1;
-  if (solved && violation > std::max(kEnoughProgress * before, met))
+  if (solved && !enough)
     mu = std::max(mu, std::min(largest, mu * (stalls < 2 ? kPenaltyGrowth : kStalledGrowth)));
   before = violation;
-  if (violation > 0) best = std::min(best, violation);
+  if (violation > 0 && solved) best = std::min(best, violation);
   return some;
 }
 
@@ -71,7 +75,10 @@ bool PenaltyRule::in_vain() const { return stalls >= kStalls; }
 
 double largest(std::span<const double> numbers) {
   double most = 0;
-  for (const double number : numbers) most = std::max(most, std::abs(number));
+  for (const double number : numbers) {
+    if (std::isnan(number)) return number;
+    most = std::max(most, std::abs(number));
+  }
   return most;
 }
 
@@ -92,7 +99,8 @@ ConstrainedRun::ConstrainedRun(Problem& problem_, const ProblemModel& model_,
       summary(summary_),
       inner(inner_),
       penalties(problem_),
-      space(problem_) {
+      space(problem_),
+      units(model_, space) {
   list_rows();
 }
 
@@ -128,18 +136,21 @@ void ConstrainedRun::list_rows() {
 
 namespace {
 
-/// ‖J_i‖² of one row in the free unknowns, and Σ |J_ik x_k|, of whose size its value rounds.
+/// ‖J_i‖² of one row in the free unknowns and their units, and Σ |J_ik x_k|, of whose size its
+/// value rounds.
 struct RowSize {
   double squared = 0, moved = 0;
 };
 
 RowSize size_of_row(const ir::Batch& batch, std::size_t instance, std::span<const double> row,
-                    std::span<const double> x, std::span<const std::uint8_t> constant) {
+                    std::span<const double> x, std::span<const double> units,
+                    std::span<const std::uint8_t> constant) {
   RowSize out;
   for (std::uint32_t s = 0; s < row.size(); ++s) {
     const std::uint32_t scalar = batch.index(instance, s);
     out.moved += std::abs(row[s] * x[scalar]);
-    if (constant.empty() || constant[scalar] == 0) out.squared += row[s] * row[s];
+    if (constant.empty() || constant[scalar] == 0)
+      out.squared += std::pow(row[s] / units[scalar], 2);
   }
   return out;
 }
@@ -153,14 +164,16 @@ bool ConstrainedRun::measure_rows() {
   const std::vector<double> before = scale;
   for_each_constraint_row(*this, [&](const ConstraintRow& one) {
     const std::size_t row = one.row;
-    const RowSize size =
-        size_of_row(one.batch, one.instance, one.derivatives, x, model.model.constant);
+    const RowSize size = size_of_row(one.batch, one.instance, one.derivatives, x, units.first(),
+                                     model.model.constant);
     if (std::isfinite(size.squared)) norms_[row] = std::max(norms_[row], std::sqrt(size.squared));
     if (std::isfinite(size.moved)) rounding[row] = unit * size.moved;
     if (norms_[row] > 0) scale[row] = 1 / norms_[row];
     const double scaled = scale[row] * scale[row] * rounding[row];
-    for (std::uint32_t s = 0; s < one.derivatives.size(); ++s)
-      of_gradient[one.batch.index(one.instance, s)] += scaled * std::abs(one.derivatives[s]);
+    for (std::uint32_t s = 0; s < one.derivatives.size(); ++s) {
+      const std::uint32_t scalar = one.batch.index(one.instance, s);
+      of_gradient[scalar] += scaled * std::abs(one.derivatives[s]) / units.now()[scalar];
+    }
   });
   gradient_rounding = largest(of_gradient);
   if (scale == before) return false;
@@ -168,8 +181,14 @@ bool ConstrainedRun::measure_rows() {
   return true;
 }
 
+/// In small units a violation of constraint_tolerance may be far from the constraint: so far that
+/// the residuals change by much on the way.
 double ConstrainedRun::tolerance(std::size_t row) const {
-  return std::max(options.constraint_tolerance, kRoundingUnits * rounding[row]);
+  const double cost = std::max(std::abs(objective), std::abs(first_objective));
+  const double far = kFarthest * std::sqrt(cost) / units.largest();
+  const bool has_far = norms_[row] > 0 && std::isnormal(far);
+  const double most = has_far ? std::min(1.0, far / scale[row]) : 1;
+  return std::max(options.constraint_tolerance * most, kRoundingUnits * rounding[row]);
 }
 
 double ConstrainedRun::least_tolerance() const {
@@ -205,7 +224,8 @@ std::vector<double> ConstrainedRun::objective_gradient() {
   return out;
 }
 
-/// Σ w d ∇c over all rows, of what is free; the weights w differ so that opposite rows remain.
+/// Σ w d ∇c over all rows, of what is free, in its units; the weights w differ so that opposite
+/// rows remain.
 std::vector<double> ConstrainedRun::across_constraints() {
   constexpr double kGoldenRatio = 0.6180339887498949;
   std::vector<double> out(model.model.scalars);
@@ -218,15 +238,17 @@ std::vector<double> ConstrainedRun::across_constraints() {
   const std::vector<std::uint8_t>& constant = model.model.constant;
   for (std::size_t k = 0; k < constant.size(); ++k)
     if (constant[k] != 0) out[k] = 0;
+  for (std::size_t k = 0; k < out.size(); ++k) out[k] /= units.now()[k];
   return out;
 }
 
-void ConstrainedRun::measure_curvature(std::span<const double> gradient) {
+void ConstrainedRun::measure_curvature(std::span<const double> gradient, double farthest) {
   penalties.set_weight(0);
-  const std::vector<double> along = across_constraints();
+  std::vector<double> along = across_constraints();
   std::vector<double> product(along.size());
   const double squared = scalar_product(along, along);
   if (!(squared > 0)) return;
+  for (std::size_t k = 0; k < along.size(); ++k) along[k] /= units.now()[k];
   double found = 0;
   if (problem.energy_count() == 0) {
     inner.engine(runtime::Pass::jtjp).jtjp(along, product);
@@ -235,21 +257,68 @@ void ConstrainedRun::measure_curvature(std::span<const double> gradient) {
     // Curvatures of both signs may cancel, and none may be there.
     const bool curves = !problem.has_manifolds() && problem.host_blocks().empty();
     if (curves) runtime::second_derivatives(inner.engine(runtime::Pass::hvp)).hvp(along, product);
-    const double distance = scaled_violation();
-    const double slope =
-        distance > 0 ? std::sqrt(scalar_product(gradient, gradient)) / distance : 0;
-    found = kOfEnergies * std::max(std::sqrt(scalar_product(product, product) / squared), slope);
+    for (std::size_t k = 0; k < product.size(); ++k) product[k] /= units.now()[k];
+    const std::vector<double> steep = in_units({gradient.begin(), gradient.end()});
+    const double curved = std::sqrt(scalar_product(product, product) / squared);
+    const double violated = scaled_violation();
+    const double distance = violated > 0 || curved > 0 ? violated : farthest;
+    const double slope = distance > 0 ? std::sqrt(scalar_product(steep, steep)) / distance : 0;
+    found = kOfEnergies * std::max(curved, slope);
   }
   if (std::isfinite(found)) curvature = found;
 }
 
-double ConstrainedRun::projected_max(std::vector<double>& gradient) const {
-  const std::span<const double> x = inner.point();
-  hold_at_bounds(model.model, x, gradient);
-  std::vector<double> basis, tangent(space.size());
-  if (!space.basis(x, basis)) return largest(gradient);
-  space.project(basis, gradient, tangent);
-  return largest(tangent);
+double ConstrainedRun::projected_max(std::vector<double> gradient) const {
+  return largest(in_units(std::move(gradient)));
+}
+
+std::vector<double> ConstrainedRun::in_units(std::vector<double> gradient) const {
+  hold_at_bounds(model.model, inner.point(), gradient);
+  std::vector<double> out = by_coordinate(gradient);
+  const std::vector<double> unit = space.by_coordinate(units.now());
+  for (std::size_t k = 0; k < out.size(); ++k) out[k] /= unit[k];
+  return out;
+}
+
+std::vector<double> ConstrainedRun::by_coordinate(std::span<const double> gradient) const {
+  std::vector<double> basis, out(space.size(), std::numeric_limits<double>::infinity());
+  if (space.basis(inner.point(), basis)) space.project(basis, gradient, out);
+  return out;
+}
+
+void ConstrainedRun::measure_stationarity(const std::vector<double>& gradient) {
+  std::vector<double> held = gradient;
+  hold_at_bounds(model.model, inner.point(), held);
+  kkt.stationarity = largest(by_coordinate(held));
+  stationarity = projected_max(gradient);
+}
+
+std::vector<double> ConstrainedRun::free_in_units(std::span<const double> gradient) const {
+  std::vector<double> out(gradient.begin(), gradient.end());
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    const bool is_free = model.model.constant.empty() || model.model.constant[k] == 0;
+    out[k] = is_free ? out[k] / units.now()[k] : 0;
+  }
+  return out;
+}
+
+void ConstrainedRun::measure_units(std::span<const double> gradient) {
+  const double cost = std::max(std::abs(objective), std::abs(first_objective));
+  units.measure(inner.engine(runtime::Pass::jacobian), gradient, cost);
+  if (units.missing()) fill_units();
+}
+
+/// Units of unknowns that the objective does not depend on follow from those of others in the rows
+/// that read both.
+///
+/// Cost: a pass over the constraints' Jacobian.
+void ConstrainedRun::fill_units() {
+  std::vector<UnknownUnits::Entry> entries;
+  for_each_constraint_row(*this, [&](const ConstraintRow& one) {
+    for (std::uint32_t s = 0; s < one.derivatives.size(); ++s)
+      entries.push_back({one.row, one.batch.index(one.instance, s), one.derivatives[s]});
+  });
+  units.fill(rows(), entries);
 }
 
 void ConstrainedRun::start(std::span<const double> gradient, std::vector<double> penalised) {
@@ -257,21 +326,23 @@ void ConstrainedRun::start(std::span<const double> gradient, std::vector<double>
   first_objective = objective;
   for (std::size_t k = 0; k < penalised.size(); ++k) penalised[k] -= gradient[k];
   first_distance = largest_distance();
-  gradients.start(largest(gradient));
+  const double steepest = largest(free_in_units(gradient));
+  gradients.start(steepest);
   const std::vector<double> c =
       constraint_values(model, inner.engine(runtime::Pass::cost), penalties.first_row(), x);
   double farthest = 0;
   for (std::size_t row = 0; row < rows(); ++row)
     farthest = std::max(farthest, scale[row] * std::abs(c[row]));
-  first_promise_ = farthest * largest(gradient);
+  first_promise_ = farthest * steepest;
   const double distance = scaled_violation();
   if (distance > 0) violation_slope = projected_max(penalised) / distance;
-  measure_curvature(gradient);
+  measure_curvature(gradient, farthest);
 }
 
 void ConstrainedRun::measure(std::span<const double> gradient) {
   summary.final_cost = objective;
-  gradients.measure(largest(gradient));
+  measure_units(gradient);
+  gradients.measure(largest(free_in_units(gradient)));
 }
 
 bool ConstrainedRun::refuse_fixed() {
@@ -371,7 +442,7 @@ void ConstrainedRun::report() {
   ConstrainedSummary& out = summary.constrained;
   summary.initial_cost = first_objective;
   out.kkt = kkt;
-  summary.optimality = kkt.stationarity / gradients.bound(1);
+  summary.optimality = stationarity / gradients.bound(1);
   out.multipliers = multipliers;
   double most = 0;  // of the multipliers of rows times d
   for (std::size_t row = 0; row < rows(); ++row)

@@ -14,6 +14,7 @@
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
+#include "unknown_units.hpp"
 
 namespace topograd {
 
@@ -37,8 +38,9 @@ struct PenaltyStart {
 /// Source: Birgin & Martínez, Practical Augmented Lagrangian Methods (2014), chapters 4 and 12.
 struct PenaltyRule {
   double mu = 0;
-  double largest = 1e20;                                  ///< μ does not grow beyond
-  double best = std::numeric_limits<double>::infinity();  ///< least violation so far that is not 0
+  double largest = 1e20;  ///< μ does not grow beyond
+  /// Least violation so far that is not 0, after minimisations that reached their tolerance.
+  double best = std::numeric_limits<double>::infinity();
   double before = std::numeric_limits<double>::infinity();  ///< at the last look()
   int stalls = 0;                                           ///< looks in a row without progress
 
@@ -64,14 +66,16 @@ class InnerSolves {
   virtual std::span<const double> point() const = 0;
   /// Makes x the point from which the next minimisation starts.
   virtual void move(std::span<const double> x) = 0;
-  /// Minimises the cost until max |gradient| <= `bound`, or until another rule ends it; history,
-  /// counts, termination and message go to the summary.
+  /// Minimises the cost until max |gradient| / unit <= `bound`, or until another rule ends it;
+  /// history, counts, termination and message go to the summary.
   ///
-  ///   anew  starts with the trust region of the options, not with that of the last minimisation
-  virtual void minimize(double bound, bool anew) = 0;
+  ///   units  of the gradient's entries, by scalar
+  ///   anew   starts with the trust region of the options, not with that of the last minimisation
+  virtual void minimize(double bound, std::span<const double> units, bool anew) = 0;
 };
 
 /// Judges gradients of the Lagrangian by the size of the objective's: tolerances are shares of it.
+/// All are in the units of the unknowns (UnknownUnits).
 class Stationarity {
  public:
   ///   gradient  max |∇f| at the start
@@ -108,6 +112,7 @@ class Stationarity {
   int idle_ = 0;
 };
 
+/// max |number|; NaN if one is.
 double largest(std::span<const double> numbers);
 double scalar_product(std::span<const double> a, std::span<const double> b);
 /// "0.00123", for messages.
@@ -132,10 +137,13 @@ struct ConstrainedRun {
   std::vector<double> multipliers;  ///< likewise: λ after the last minimisation
   std::vector<double> violation;    ///< likewise: |c|, max(0, −c)
   std::vector<bool> outside;        ///< likewise: it is not above 0 at the start of a barrier
-  std::vector<double> scale;        ///< likewise: d of Penalties, 1 / the largest ‖∇c‖ so far
-  std::vector<double> rounding;     ///< likewise: change of c by the rounding of x
-  double gradient_rounding = 0;     ///< of ½ ‖d c‖²
+  std::vector<double> scale;  ///< likewise: d of Penalties, 1 / the largest ‖∇c‖ so far, in
+                              ///< units of the unknowns at the start
+  std::vector<double> rounding;  ///< likewise: change of c by the rounding of x
+  double gradient_rounding = 0;  ///< of ½ ‖d c‖²
+  UnknownUnits units;
   KktResiduals kkt;
+  double stationarity = 0;  ///< that of `kkt`, in the units of the unknowns
   double objective = 0, first_objective = 0;
   double first_distance = 0;   ///< largest_distance() at the start
   double curvature = 0;        ///< of the objective at the start: the unit of μ; 0: unknown
@@ -152,8 +160,12 @@ struct ConstrainedRun {
   std::vector<double> gradient();
   /// The gradient of the objective alone; `objective` is its value. Weights become 0.
   std::vector<double> objective_gradient();
-  /// max |g| over what is free and within the bounds; g becomes the projected gradient.
-  double projected_max(std::vector<double>& gradient) const;
+  /// max |g| / unit over what is free and within the bounds.
+  double projected_max(std::vector<double> gradient) const;
+  /// g / unit over what is free and within the bounds, by coordinate.
+  std::vector<double> in_units(std::vector<double> gradient) const;
+  /// Sets `stationarity` and that of `kkt`.
+  void measure_stationarity(const std::vector<double>& gradient);
 
   /// max d violation.
   double largest_distance() const;
@@ -166,18 +178,22 @@ struct ConstrainedRun {
   double tolerance(std::size_t row) const;
   /// The least of them, times d.
   double least_tolerance() const;
+  /// Updates the units of unknowns. Weights are 0.
+  ///
+  ///   gradient  of the objective, at the present point
+  void measure_units(std::span<const double> gradient);
   /// Records what later looks are compared with, at the start. Weights become 0.
   ///
   ///   gradient   of the objective
   ///   penalised  of objective and ½ c² of the violated rows
   void start(std::span<const double> gradient, std::vector<double> penalised);
-  /// Updates the unit of gradients and the summary's cost, given the objective's present gradient.
+  /// Updates units and the summary's cost, given the objective's present gradient. Weights are 0.
   void measure(std::span<const double> gradient);
 
   /// The end of the solve if a constraint that reads only fixed unknowns does not hold.
   bool refuse_fixed();
   /// The gradient and multipliers' conditions are met as well as rounding lets them be.
-  bool stationary() { return gradients.reached(kkt.stationarity, options.kkt_tolerance); }
+  bool stationary() { return gradients.reached(stationarity, options.kkt_tolerance); }
   /// The larger of the objective here and at the start, at most 1; if both are 0, how far its first
   /// gradient would lower it on the way to the farthest constraint.
   double cost_unit() const;
@@ -204,10 +220,17 @@ struct ConstrainedRun {
 
  private:
   void list_rows();
+  void fill_units();
+  std::vector<double> by_coordinate(std::span<const double> gradient) const;
+  /// g / unit of what is free.
+  std::vector<double> free_in_units(std::span<const double> gradient) const;
   std::vector<double> across_constraints();
-  /// Sets `curvature`: ‖J v‖² / ‖v‖² of sums of squares, v being a sum of the rows d ∇c. Of other
-  /// costs 100 times ‖∇²f v‖ / ‖v‖, or ‖∇f‖ per ‖d violation‖ if that is larger.
-  void measure_curvature(std::span<const double> gradient);
+  /// Sets `curvature`: ‖J v‖² / ‖v‖² of sums of squares, v being a sum of the rows d ∇c, in the
+  /// units of the unknowns. Of other costs 100 times ‖∇²f v‖ / ‖v‖, or ‖∇f‖ per ‖d violation‖ if
+  /// that is larger.
+  ///
+  ///   farthest  max d |c|, which serves where nothing is violated and ∇²f v is 0
+  void measure_curvature(std::span<const double> gradient, double farthest);
 
   double first_promise_ = 0;   // largest |∇f_i| times the largest d |c|, at the start
   std::vector<double> norms_;  // by row: the largest ‖∇c‖ so far

@@ -42,10 +42,11 @@ constexpr double kMostProducts = 2e7;
 constexpr double kRegularisation = 1e-12;
 constexpr int kCorrections = 10;
 
-/// ColumnMatrix by scalars -> gradients by the coordinates that must vanish: those that are free,
-/// on manifolds the tangents, and not pushed against a bound by g.
+/// ColumnMatrix by scalars -> gradients in their units by the coordinates that must vanish: those
+/// that are free, on manifolds the tangents, and not pushed against a bound by g.
 ColumnMatrix projection(const ConstrainedRun& run, std::span<const double> gradient) {
   const std::span<const double> x = run.inner.point();
+  const std::span<const double> units = run.units.now();
   std::vector<double> basis, coordinates(run.space.size());
   std::vector<Eigen::Triplet<double>> entries;
   if (run.space.basis(x, basis)) {
@@ -55,14 +56,15 @@ ColumnMatrix projection(const ConstrainedRun& run, std::span<const double> gradi
                            run.space.block_of(k) == nullptr &&
                            !run.space.is_active(k, x, coordinates);
       if (is_free)
-        entries.emplace_back(static_cast<int>(run.space.column(k)), static_cast<int>(k), 1);
+        entries.emplace_back(static_cast<int>(run.space.column(k)), static_cast<int>(k),
+                             1 / units[k]);
     }
     for (const TangentSpace::Block& block : run.space.blocks())
       for (std::uint32_t k = 0; k < block.width; ++k)
         for (std::uint32_t t = 0; t < block.tangent; ++t)
           entries.emplace_back(static_cast<int>(block.column + t),
                                static_cast<int>(block.offset + k),
-                               basis[block.basis + k * block.tangent + t]);
+                               basis[block.basis + k * block.tangent + t] / units[block.offset]);
   }
   ColumnMatrix out(static_cast<Eigen::Index>(coordinates.size()),
                    static_cast<Eigen::Index>(x.size()));

@@ -29,8 +29,7 @@ constexpr int kMostIdle = 8;
 GradientNorms norms_of(std::span<const double> gradient) {
   GradientNorms out;
   for (const double g : gradient) {
-    // Written so that a NaN is kept.
-    out.max = std::abs(g) <= out.max ? out.max : std::abs(g);
+    out.max = std::abs(g) <= out.max || std::isnan(out.max) ? out.max : std::abs(g);
     out.squared += g * g;
   }
   return out;
@@ -115,7 +114,7 @@ void DescentControl::check_limits(const GradientNorms& norms) {
   const double start =
       summary_.iterations.empty() ? 0 : summary_.iterations.front().gradient_max_norm;
   const double unit = options_.scale_free ? SolveControl::kShareOfStart * start : 1;
-  control_.check_limits("max |gradient|", norms.max, unit, norms.max);
+  control_.check_limits("max |gradient|", norms.max, unit, norms.judged());
 }
 
 bool DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
@@ -189,8 +188,8 @@ void DescentControl::look_at_gradient(const IterationSummary& iteration,
                                       const GradientNorms& norms) {
   const double noise = kCostRounding * cost_unit(options_) * std::abs(summary_.final_cost);
   if (!(std::abs(iteration.cost_change) <= noise)) return;
-  idle_ = norms.max < 0.5 * least_gradient_ ? 0 : idle_ + 1;
-  least_gradient_ = std::min(least_gradient_, norms.max);
+  idle_ = norms.judged() < 0.5 * least_gradient_ ? 0 : idle_ + 1;
+  least_gradient_ = std::min(least_gradient_, norms.judged());
   if (idle_ >= kMostIdle)
     finish(Termination::CONVERGENCE, "neither the cost nor the gradient falls any more: rounding");
 }

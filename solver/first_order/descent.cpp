@@ -313,10 +313,14 @@ void Box::project(std::span<const double> x, std::span<double> g) const {
 }
 
 GradientNorms Box::norms(std::span<const double> x, std::span<const double> g) const {
-  if (!bounded()) return norms_of(g);
+  const std::span<const double> units = objective_.gradient_units;
+  if (!bounded() && units.empty()) return norms_of(g);
   std::vector<double> free(g.begin(), g.end());
   project(x, free);
-  return norms_of(free);
+  GradientNorms out = norms_of(free);
+  for (std::size_t k = 0; k < units.size(); ++k)
+    out.in_units = std::max(out.in_units, std::abs(free[k]) / units[k]);
+  return out;
 }
 
 double Box::slope(std::span<const double> x, std::span<const double> g,

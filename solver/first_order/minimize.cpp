@@ -254,6 +254,9 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   Objective objective = curved ? on_manifolds->objective() : cost_of(engines, model);
   objective.lower = model.lower;
   objective.upper = model.upper;
+  std::vector<double> units = problem_model.gradient_units;
+  if (curved && !units.empty()) units = on_manifolds->space().by_coordinate(units);
+  objective.gradient_units = units;
   objective.evaluate = [&engines, &inspector, &summary, inner = objective.evaluate](
                            std::span<const double> at, std::span<double> gradient) {
     inspector.check_domains(engines.here(), at,

@@ -110,6 +110,16 @@ void TangentSpace::project(std::span<const double> basis, std::span<const double
   }
 }
 
+std::vector<double> TangentSpace::by_coordinate(std::span<const double> by_scalar) const {
+  std::vector<double> out(size_);
+  for (std::uint32_t k = 0; k < at_.size(); ++k)
+    if (at_[k] != kNone && block_of(k) == nullptr) out[at_[k]] = by_scalar[k];
+  for (const Block& block : blocks_)
+    for (std::uint32_t t = 0; t < block.tangent; ++t)
+      out[block.column + t] = by_scalar[block.offset];
+  return out;
+}
+
 void TangentSpace::check_bounds(const char* call, std::span<const double> x) const {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (!bounded()) return;

@@ -71,6 +71,9 @@ class TangentSpace {
   void project(std::span<const double> basis, std::span<const double> gradient,
                std::span<double> out) const;
 
+  /// Numbers by scalar, equal on each block on a manifold, by coordinate.
+  std::vector<double> by_coordinate(std::span<const double> by_scalar) const;
+
   /// True if a coordinate of a scalar lies on a bound that −g points out of; such coordinates stay.
   ///
   ///   gradient  in the coordinates

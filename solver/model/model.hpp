@@ -72,6 +72,9 @@ struct ProblemModel {
   bool with_losses = true;  ///< arguments of make_model
   ConstraintTerms constraints = ConstraintTerms::none;
   std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of rewritten terms
+  /// Units of the gradient's entries, by scalar, where SolverOptions::absolute_gradient_tolerance
+  /// is to be compared with max |g_i| / unit; equal on a block on a manifold. Empty: 1.
+  std::vector<double> gradient_units;
   /// Null: the terms have all instances. Otherwise they have those of this process, terms without
   /// any are kept, and model.rows counts the rows of all processes.
   std::shared_ptr<const ModelShares> shares;

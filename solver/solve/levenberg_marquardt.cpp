@@ -202,34 +202,58 @@ void Minimizer::linearize(Engines& engines, StepSolver& solver) {
   const double begin = control_.elapsed();
   runtime::Engine& engine = engines.for_steps(solver.needs());
   runtime::PointReport point = runtime::damped_steps(engine).linearize();
-  add_free_gradient(engine, point);
+  const double judged = judged_gradient(engine, point);
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   here_.reset();
   if (std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm))
     here_.emplace(solver, engine, point);
-  rules_.set_point(point, started_ ? summary_.initial_cost : point.cost);
+  rules_.set_point(point, started_ ? summary_.initial_cost : point.cost, judged);
   summary_.optimality = rules_.optimality();
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
 }
 
+/// max |g_i| in the units of the model, which absolute_gradient_tolerance is compared with.
+///
 /// Engines report the part of a gradient that leads to a bound as Ceres does, by the distance from
 /// it, which is small in the units of many problems. A solve does not end by that.
-void Minimizer::add_free_gradient(runtime::Engine& engine, runtime::PointReport& point) const {
+///
+/// Cost: where the engine's number would end the solve, a gradient.
+double Minimizer::judged_gradient(runtime::Engine& engine,
+                                  const runtime::PointReport& point) const {
   const runtime::Model& model = model_.model;
-  const double bound = options_.absolute_gradient_tolerance;
+  const std::span<const double> units = model_.gradient_units;
+  const double unit = units.empty() ? 1 : *std::ranges::max_element(units);
+  const double bound = options_.absolute_gradient_tolerance * unit;
   const bool would_end = bound > 0 && point.gradient_max_norm <= bound;
-  if (!would_end || model.lower.empty() || !options_.scale_free) return;
+  const bool is_known = units.empty() && (model.lower.empty() || !options_.scale_free);
+  if (is_known || !would_end) return point.gradient_max_norm;
   std::vector<double> x(model.scalars), gradient(model.scalars);
   engine.point(x);
   engine.gradient(gradient);
   hold_at_bounds(model, x, gradient);
+  if (!units.empty()) return largest_in_units(x, gradient);
+  double most = point.gradient_max_norm;
   for (std::size_t k = 0; k < x.size(); ++k) {
     const bool bounded = std::isfinite(model.lower[k]) || std::isfinite(model.upper[k]);
     const bool moves = model.constant.empty() || model.constant[k] == 0;
-    if (bounded && moves)
-      point.gradient_max_norm = std::max(point.gradient_max_norm, std::abs(gradient[k]));
+    if (bounded && moves) most = std::max(most, std::abs(gradient[k]));
   }
+  return most;
+}
+
+/// max |g| / unit over the coordinates that are free.
+double Minimizer::largest_in_units(std::span<const double> x,
+                                   std::span<const double> gradient) const {
+  const TangentSpace space(*model_.problem);
+  std::vector<double> basis, coordinates(space.size());
+  if (!space.basis(x, basis)) return std::numeric_limits<double>::infinity();
+  space.project(basis, gradient, coordinates);
+  const std::vector<double> units = space.by_coordinate(model_.gradient_units);
+  double most = 0;
+  for (std::size_t k = 0; k < units.size(); ++k)
+    most = std::max(most, std::abs(coordinates[k]) / units[k]);
+  return most;
 }
 
 void Minimizer::prepare_steps(runtime::Engine& engine) {

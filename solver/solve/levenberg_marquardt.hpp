@@ -75,7 +75,8 @@ class Minimizer {
   /// Looks at the point; what solves for steps follows it by prepare_steps(). Another engine may
   /// serve from here on.
   void linearize(Engines& engines, StepSolver& solver);
-  void add_free_gradient(runtime::Engine& engine, runtime::PointReport& point) const;
+  double judged_gradient(runtime::Engine& engine, const runtime::PointReport& point) const;
+  double largest_in_units(std::span<const double> x, std::span<const double> gradient) const;
   void prepare_steps(runtime::Engine& engine);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(Engines& engines, StepSolver& solver);

@@ -424,7 +424,7 @@ struct Solver::Impl {
     }
     std::span<const double> point() const override { return state_.best.x; }
     void move(std::span<const double> x) override { state_.best.x.assign(x.begin(), x.end()); }
-    void minimize(double bound, bool anew) override {
+    void minimize(double bound, std::span<const double> units, bool anew) override {
       SolverOptions& options = state_.options;
       options.absolute_gradient_tolerance = bound;
       options.max_iterations = state_.summary.num_iterations() + impl_.asked.max_iterations;
@@ -434,6 +434,7 @@ struct Solver::Impl {
       options.initial_trust_region_radius =
           goes_on ? TrustRegion::next_first(before.back().trust_region_radius, first) : first;
       impl_.follow_problem();
+      state_.model.gradient_units.assign(units.begin(), units.end());
       impl_.minimizer_ = std::make_unique<Minimizer>(options, state_.model, state_.summary);
       impl_.minimize();
       impl_.versions_ = state_.problem.versions();  // branches may have brought topologies

@@ -194,8 +194,9 @@ void StepRules::start(double cost) {
       TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit, dogleg);
 }
 
-void StepRules::set_point(const runtime::PointReport& point, double initial_cost) {
+void StepRules::set_point(const runtime::PointReport& point, double initial_cost, double judged) {
   point_ = point;
+  judged_gradient_ = judged;
   row_noise_ = std::numeric_limits<double>::infinity();
   norms_.here = residual_norm(point.cost);
   if (initial_cost != initial_cost_) norms_.start = residual_norm(initial_cost);
@@ -223,11 +224,10 @@ bool StepRules::finite() const {
 Verdict StepRules::check_limits(double seconds, int iterations) const {
   const bool scaled = options_->scale_free;
   const double size = scaled ? optimality_ : point_.gradient_max_norm;
-  const Verdict verdict =
-      limit_reached(*options_, size, 1, point_.gradient_max_norm, seconds, iterations);
+  const Verdict verdict = limit_reached(*options_, size, 1, judged_gradient_, seconds, iterations);
   if (verdict.end != End::gradient || !(retries_ || still_falls())) return verdict;
-  return limit_reached(*options_, std::numeric_limits<double>::infinity(), 1,
-                       point_.gradient_max_norm, seconds, iterations);
+  return limit_reached(*options_, std::numeric_limits<double>::infinity(), 1, judged_gradient_,
+                       seconds, iterations);
 }
 
 /// The last step changed the cost by much, and the cost is not small beside that change: the

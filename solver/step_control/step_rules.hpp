@@ -135,7 +135,11 @@ class StepRules {
   /// The minimisation is at this point.
   ///
   ///   initial_cost  at the start
-  void set_point(const runtime::PointReport& point, double initial_cost);
+  ///   judged        what absolute_gradient_tolerance is compared with
+  void set_point(const runtime::PointReport& point, double initial_cost, double judged);
+  void set_point(const runtime::PointReport& point, double initial_cost) {
+    set_point(point, initial_cost, point.gradient_max_norm);
+  }
   /// Steps are tried from the point.
   void open_point();
   const runtime::PointReport& point() const { return point_; }
@@ -236,6 +240,7 @@ class StepRules {
   Forcing forcing_;
   HiddenSteps hidden_;
   runtime::PointReport point_;
+  double judged_gradient_ = 0;
   double optimality_ = std::numeric_limits<double>::quiet_NaN();
   bool undamped_ = false;  // the next trial is a pure Gauss–Newton step
   bool exact_ = false;     // the next trial has no damping at all

@@ -579,6 +579,20 @@ TEST(Solve, EnergyMistakesHaveTheirTexts) {
   }
 }
 
+// A number after it took its place.
+TEST(Lbfgs, OneEntryOfTheGradientThatIsNotANumberIsRefused) {
+  for (std::size_t bad = 0; bad < 3; ++bad) {
+    const auto evaluate = [bad](std::span<const double> x, std::span<double> gradient) {
+      for (std::size_t k = 0; k < gradient.size(); ++k)
+        gradient[k] = k == bad ? std::nan("") : x[k];
+      return 1.0;
+    };
+    std::vector<double> x = {1, 2, 3};
+    Summary summary;
+    EXPECT_THROW(minimize_lbfgs({.size = 3, .evaluate = evaluate}, x, {}, summary), Error) << bad;
+  }
+}
+
 TEST(Solve, NamesTheEnergyThatIsNotFinite) {
   std::vector<double> x = {-1.0};
   Problem problem;
