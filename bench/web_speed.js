@@ -1,11 +1,11 @@
-// node speed.js FOLDER [javascript|webgpu|automatic]: how long an exported problem takes to solve, and how many solves a second
+// node bench/web_speed.js FOLDER [javascript|webgpu|automatic]: how long an exported problem takes to solve, and how many solves a second
 // follow a dragged block. Prints one line of JSON.
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const [folder, device = "automatic"] = process.argv.slice(2);
 if (folder === undefined) {
-  console.error("usage: node speed.js FOLDER [javascript|webgpu|automatic]");
+  console.error("usage: node bench/web_speed.js FOLDER [javascript|webgpu|automatic]");
   process.exit(2);
 }
 const url = pathToFileURL(resolve(folder) + "/");
