@@ -12,8 +12,6 @@ namespace {
 
 // The unit is at least this share of that at the start.
 constexpr double kShareOfStart = 1e-2;
-// Passes in which units pass from unknowns to others.
-constexpr int kMostPasses = 50;
 // Units below this share of the largest count as this share.
 constexpr double kLeast = 1e-100;
 
@@ -83,29 +81,25 @@ bool UnknownUnits::missing() const {
   return std::ranges::any_of(now_, [](double unit) { return !(unit > 0); });
 }
 
-bool UnknownUnits::pass_on(std::size_t rows, std::span<const Entry> entries) {
+void UnknownUnits::pass_on(std::size_t rows, std::span<const Entry> entries) {
   std::vector<double> squared(rows), found(now_.size());
   for (const Entry& entry : entries)
     if (is_free(entry.scalar) && now_[entry.scalar] > 0)
       squared[entry.row] += std::pow(entry.derivative / now_[entry.scalar], 2);
-  bool any = false;
   for (const Entry& entry : entries) {
     if (now_[entry.scalar] > 0 || !(squared[entry.row] > 0)) continue;
     const double unit = std::abs(entry.derivative) / std::sqrt(squared[entry.row]);
     if (std::isfinite(unit)) found[entry.scalar] = std::max(found[entry.scalar], unit);
-    any = any || unit > 0;
   }
   join_blocks(found);
   for (std::size_t k = 0; k < found.size(); ++k)
     if (!(now_[k] > 0) && found[k] > 0) now_[k] = std::max(found[k], kLeast);
-  return any;
 }
 
 void UnknownUnits::fill(std::size_t rows, std::span<const Entry> entries) {
   std::vector<bool> was_missing(now_.size());
   for (std::size_t k = 0; k < now_.size(); ++k) was_missing[k] = !(now_[k] > 0);
-  for (int pass = 0; pass < kMostPasses && missing() && pass_on(rows, entries); ++pass) {
-  }
+  pass_on(rows, entries);
   for (std::size_t k = 0; k < now_.size(); ++k) {
     if (!was_missing[k]) continue;
     filled_[k] = now_[k] > 0;

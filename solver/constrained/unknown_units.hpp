@@ -39,8 +39,8 @@ class UnknownUnits {
     std::uint32_t scalar = 0;
     double derivative = 0;
   };
-  /// Gives an unknown without a unit the one in which it changes a row by as much as those with one
-  /// do, and 1 to those that no such row reads.
+  /// Gives an unknown without a unit the one in which it changes a row by as much as those of the
+  /// objective do, and 1 to those that no such row reads.
   ///
   ///   rows     number of rows
   ///   entries  by row
@@ -56,8 +56,9 @@ class UnknownUnits {
   std::vector<double> squares(runtime::Engine& engine) const;
   /// Gives the scalars of a block on a manifold the largest of theirs.
   void join_blocks(std::vector<double>& units) const;
-  /// Units of unknowns without one, from rows that also read others; false if there are none.
-  bool pass_on(std::size_t rows, std::span<const Entry> entries);
+  /// Gives units to unknowns without one in rows that also read others. Those do not pass theirs
+  /// on: along a chain of equations units would be products of couplings.
+  void pass_on(std::size_t rows, std::span<const Entry> entries);
 
   const ProblemModel& model_;
   const TangentSpace& space_;
