@@ -25,8 +25,8 @@ constexpr double kLaneUnknownSeconds = 2e-8;   ///< an unknown in the rules of a
 constexpr double kCrowding = 1.0 / 16;
 
 // On an H200, by the same problems. Others differ; what is measured replaces what is predicted.
-/// Seconds of an operation of the one invocation that walks for a component in f32: its numbers are
-/// in local memory, and each waits for the one before. And operations a second of all invocations.
+/// Seconds of an operation of the one invocation that walks for a component in f32: its numbers may
+/// be in memory, and each waits for the one before. And operations a second of all invocations.
 constexpr double kSerialSeconds = 6e-8;
 constexpr double kInvocationRate = 3e12;
 /// Seconds of a round for each unknown, in a workgroup that walks for a component: barriers at its
