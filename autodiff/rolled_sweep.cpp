@@ -73,7 +73,7 @@ bool continues(const ir::Program& f, std::size_t at, std::size_t period) {
   return true;
 }
 
-/// Where nodes that are repeated with a period from `first` on end.
+/// Finds the end of the repetition that begins at `first` and has this period.
 ///
 ///   known  the same of another period that was tried; 0: none
 std::size_t end_of_repetition(const ir::Program& f, std::size_t first, std::size_t period,

@@ -36,7 +36,7 @@ struct WalkDeviceFacts {
   Precision precision = Precision::f32;  ///< in which components walk
   bool named = false;                    ///< the device is, or software may be chosen
   bool refused = false;                  ///< the executor keeps work from it: it failed before
-  /// Of the same components, by either; empty: they have not run there.
+  /// Measured times of the same components; empty: they have not run there.
   std::optional<double> cpu_seconds = {}, seconds = {};
 };
 

@@ -1,5 +1,5 @@
-// Where the components of a solver are solved for: the facts of the machine, what the executor of
-// the process knows, and what it learns.
+// Chooses where the components of a solver are solved for, by the facts of the machine and by what
+// the executor of the process has learned, and tells it how long a solve took.
 #pragma once
 
 #include "../executor.hpp"

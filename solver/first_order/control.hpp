@@ -50,7 +50,7 @@ struct GradientNorms {
   double max = 0;       ///< max |g_i|; NaN if there is one
   double squared = 0;   ///< ‖g‖²
   double in_units = 0;  ///< max |g_i| / unit; 0: there are no units
-  /// What an absolute tolerance is compared with.
+  /// Returns the number that an absolute tolerance is compared with.
   double judged() const { return in_units > 0 && !std::isnan(max) ? in_units : max; }
 };
 GradientNorms norms_of(std::span<const double> gradient);

@@ -393,7 +393,7 @@ struct Solver::Impl {
     return true;
   }
 
-  /// Where the route has chosen, or on the CPU if a device fails that it chose.
+  /// Solves for components where the route has chosen; on the CPU if the chosen device fails.
   void run_components(const ComponentGroups& groups, WalkRoute& route, const WalkDevice* chosen) {
     const runtime::Model& model = state_.model.model;
     const platform::EndableWork endable;

@@ -194,7 +194,7 @@ TEST(WalkChoice, WhatWasMeasuredReplacesWhatIsPredicted) {
             "vulkan: 12 s measured on the CPU, 10 s measured on \"\"");
   facts.device->cpu_seconds = 10.5;
   EXPECT_FALSE(takes_device(facts)) << "not clearly faster";
-  // What the host does beside a device takes as long as its own steps.
+  // Let the host's part beside a device take as long as a solve on the CPU.
   facts.device->seconds.reset();
   const double host = decide_walk(facts).device_seconds.host;
   facts.device->cpu_seconds = 5.25;
