@@ -2,6 +2,7 @@
 #include "levenberg_marquardt.hpp"
 
 #include "../../ir/error.hpp"
+#include "../host/tangent_space.hpp"
 #include "../model/nonfinite.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
