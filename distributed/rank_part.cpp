@@ -30,9 +30,11 @@ std::uint64_t residuals_of(const runtime::Model& part) {
 
 RankDevice choose_device(const Communicator& ranks, const SolverOptions& options) {
   RankDevice chosen{.options = options};
-  // Portable bits are those of CPUs; a device that is asked for is refused.
-  const Backend backend =
-      options.bits == Bits::portable ? resolved(options).backend : options.backend;
+  const bool portable = options.bits == Bits::portable;
+  const Backend backend = portable ? resolved(options).backend : options.backend;
+  if (portable && backend == Backend::vulkan)
+    throw Error(ErrorCode::Unsupported,
+                "bits portable: several processes have no devices; use backend cpu");
   if (backend == Backend::cpu) return chosen;
   const bool asked = backend == Backend::vulkan;
   const ListedDevices devices = devices_by_uuid(options);

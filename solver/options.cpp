@@ -64,14 +64,16 @@ void make_portable(SolverOptions& o) {
     throw Error(ErrorCode::Unsupported,
                 "bits portable: " + std::string(what) + "; use " + std::string(instead));
   };
-  if (o.backend == Backend::vulkan)
-    refuse("sums on a device have another order", "backend cpu or automatic");
+  if (o.backend == Backend::vulkan && o.precision == Precision::f32)
+    refuse("devices may round f32 otherwise", "precision f64 or mixed, or backend cpu");
+  if (o.backend == Backend::vulkan && o.components == Components::separate)
+    refuse("walks on a device have another order", "backend cpu or components together");
   if (o.factor == FactorPlace::device || o.factor == FactorPlace::cholmod)
     refuse("the factor of \"" + std::string(name(o.factor)) + "\" has other bits", "factor host");
   if (o.method == Method::adam || o.method == Method::adamw)
     refuse("the method \"" + std::string(name(o.method)) + "\" uses functions of the machine",
            "lbfgs, newton or sgd");
-  o.backend = Backend::cpu;
+  if (o.backend == Backend::automatic) o.backend = Backend::cpu;
   o.factor = FactorPlace::host;
   o.deterministic = true;
 }

@@ -252,9 +252,9 @@ struct SolverOptions {
   /// Largest violation of a constraint, |c| or max(0, −c), with which augmented_lagrangian and
   /// barrier stop.
   double constraint_tolerance = 1e-10;
-  /// Share of max |∇f_i| (at least of 1e-2 of it at the start) to which augmented_lagrangian and
-  /// barrier reduce the gradient of the Lagrangian. It is the tolerance that ends a solve with
-  /// constraints: function_tolerance, gradient_tolerance and parameter_tolerance do not.
+  /// Share of the objective's largest gradient entry, in units of the unknowns (at least of 1e-2
+  /// of it at the start), to which augmented_lagrangian and barrier reduce the Lagrangian's. It
+  /// ends a solve with constraints: function_, gradient_ and parameter_tolerance do not.
   double kkt_tolerance = 1e-10;
   /// μ of augmented_lagrangian's first minimisation, and for the equalities of barrier; 0: chosen.
   double initial_penalty = 0;
@@ -329,9 +329,9 @@ struct SolverOptions {
   DeviceRestrictions restrictions = {};
   bool validation = false;     ///< runs Vulkan with the validation layer
   bool deterministic = false;  ///< layouts and kernels by rules alone, without measurements
-  /// `portable`: the answer has the same bits on every machine (portable-bits.md). Kernels run on
-  /// the CPU, and `deterministic` is set. A solve throws Error{Unsupported} for options that cannot
-  /// promise it: backend vulkan, factor device or cholmod, methods adam and adamw.
+  /// `portable`: the answer has the same bits on every machine (portable-bits.md). Sums are taken
+  /// on the CPU, also with backend vulkan; `deterministic` is set. A solve throws
+  /// Error{Unsupported} for f32 on a device, factor device or cholmod, methods adam and adamw.
   Bits bits = Bits::native;
 
   DomainPolicy domain = DomainPolicy::mathematical;  ///< operands outside of domains

@@ -28,7 +28,8 @@ class CpuEngine final : public Engine,
                         public Plans,
                         public Measurements {
  public:
-  CpuEngine(const Model& model, const EngineOptions& options, Bits bits);
+  CpuEngine(const Model& model, const EngineOptions& options, Bits bits,
+            std::unique_ptr<RowRunner> device = nullptr);
 
   Abilities abilities() override {
     return {.steps = &steps_,
@@ -45,6 +46,9 @@ class CpuEngine final : public Engine,
   std::string device() const override;
   EngineStats stats() const override {
     EngineStats stats = terms_.stats();
+    const std::uint64_t on_device = terms_.runs_on_device();
+    stats.kernels_on_device += on_device;
+    stats.kernels_on_cpu -= on_device;
     return stats += steps_.narrow_stats();
   }
   std::string accumulation() const override;
@@ -93,10 +97,11 @@ class CpuEngine final : public Engine,
 };
 
 template <class T>
-CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options, Bits bits)
+CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options, Bits bits,
+                        std::unique_ptr<RowRunner> device)
     : other_strategy_asked_(options.accumulation.value_or(Accumulation::gather_store) !=
                             Accumulation::gather_store),
-      terms_(options, bits),
+      terms_(options, bits, std::move(device)),
       steps_(terms_, options) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");
@@ -106,8 +111,10 @@ CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options, Bits b
 
 template <class T>
 std::string CpuEngine<T>::device() const {
-  return interpreter_name(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64,
-                          terms_.pool().threads(), terms_.bits());
+  const std::string here =
+      interpreter_name(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64,
+                       terms_.pool().threads(), terms_.bits());
+  return terms_.device() == nullptr ? here : terms_.device()->device() + "; sums: " + here;
 }
 
 template <class T>
@@ -218,12 +225,16 @@ std::string interpreter_name(Precision precision, int threads, Bits bits) {
          (bits == Bits::portable ? ", portable bits" : "");
 }
 
-std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options,
-                                        Bits bits) {
+std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options, Bits bits,
+                                        std::unique_ptr<RowRunner> device) {
   switch (options.precision) {
-    case Precision::f32: return std::make_unique<CpuEngine<float>>(model, options, bits);
+    case Precision::f32:
+      if (device != nullptr)
+        throw Error(ErrorCode::Unsupported, "cpu engine: a device evaluates for it in f64 alone");
+      return std::make_unique<CpuEngine<float>>(model, options, bits);
     case Precision::mixed:
-    case Precision::f64: return std::make_unique<CpuEngine<double>>(model, options, bits);
+    case Precision::f64:
+      return std::make_unique<CpuEngine<double>>(model, options, bits, std::move(device));
   }
   throw Error(ErrorCode::Internal, "cpu engine: unknown precision");
 }

@@ -83,9 +83,11 @@ void CpuSystem<T>::store_jacobian(const Column<T>& x) {
 
 template <class T>
 void CpuSystem<T>::add_residual_square(const Column<T>& x, CostSum& cost) {
-  for (const LinearTerm<T>& term : linear_)
+  for (const LinearTerm<T>& term : linear_) {
     term.add_residual_square(terms_.pool(), terms_.workers(), terms_.vectors(x), terms_.layout(),
                              cost);
+    if (term.term()->term().loss != nullptr) ++terms_.stats().kernels_on_cpu;
+  }
 }
 
 template <class T>

@@ -55,10 +55,20 @@ void CpuTerms<T>::rebuild(const Model& model, bool all) {
       continue;
     }
     auto& kernels = kernels_[{term.topology, term.loss}];
-    if (kernels == nullptr) kernels = std::make_shared<TermKernels<T>>(term, bits_);
+    if (kernels == nullptr)
+      kernels = std::make_shared<TermKernels<T>>(term, bits_, device_ != nullptr);
     terms_.push_back(std::make_shared<TermState<T>>(term, layout_, model.scalars,
-                                                    model.uniforms.size(), kernels));
+                                                    model.uniforms.size(), kernels, device_.get()));
   }
+  for (const auto& [batch, term] : old)
+    if (term != nullptr) earlier_on_device_ += term->runs_on_device();
+}
+
+template <class T>
+std::uint64_t CpuTerms<T>::runs_on_device() const {
+  std::uint64_t all = earlier_on_device_;
+  for (const auto& term : terms_) all += term->runs_on_device();
+  return all;
 }
 
 template <class T>

@@ -60,8 +60,12 @@ void check_size(const char* call, const char* what, std::size_t expected, std::s
 template <class T>
 class CpuTerms {
  public:
-  CpuTerms(const EngineOptions& options, Bits bits)
-      : bits_(bits), pool_(options.threads), sums_(options.deterministic, options.part) {}
+  ///   device  evaluates the kernels of the terms in T; null: the interpreter
+  CpuTerms(const EngineOptions& options, Bits bits, std::unique_ptr<RowRunner> device = nullptr)
+      : bits_(bits),
+        device_(std::move(device)),
+        pool_(options.threads),
+        sums_(options.deterministic, options.part) {}
 
   /// Reads what has changed of the model. Returns true if it has other unknowns than before.
   bool follow(const Model& model);
@@ -71,6 +75,10 @@ class CpuTerms {
   Workers<T>& workers() { return workers_; }
   const BlockLayout& layout() const { return layout_; }
   Bits bits() const { return bits_; }
+  /// Null: the interpreter.
+  const RowRunner* device() const { return device_.get(); }
+  /// Kernels in stats() that ran on it.
+  std::uint64_t runs_on_device() const;
   /// The ranges of scalar sums; exchanges with other parts of the model.
   const SumRanges& sums() const { return sums_; }
   std::uint64_t scalars() const { return scalars_; }
@@ -112,6 +120,7 @@ class CpuTerms {
   void rebuild(const Model& model, bool all);
 
   Bits bits_;
+  std::unique_ptr<RowRunner> device_;
   BlockLayout layout_;
   std::uint64_t scalars_ = 0, rows_ = 0;
   std::vector<ParameterArray> arrays_;
@@ -127,6 +136,7 @@ class CpuTerms {
   Column<T> uniforms_;
   EngineStats stats_;
   std::uint64_t failed_guards_ = 0;
+  std::uint64_t earlier_on_device_ = 0;  // of terms that are gone
 };
 
 }  // namespace topograd::runtime::cpu

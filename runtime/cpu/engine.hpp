@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../engine/engine.hpp"
+#include "../rows/rows.hpp"
 #include "tiles/pool.hpp"
 
 #include <memory>
@@ -19,11 +20,13 @@ namespace topograd::runtime::cpu {
 /// Throws Error{InvalidArgument} if a batch's indices are outside the model, Error{NoParameters} if
 /// there is no free scalar.
 ///
-///   bits  portable: functions have the bits of every machine; with EngineOptions::deterministic,
-///   so
-///         has all of it
+///   bits    portable: functions have the bits of every machine; with
+///           EngineOptions::deterministic, so has all of it
+///   device  runs the kernels of the residuals, in f64; sums and systems stay here. Null: the
+///           interpreter runs them
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options,
-                                        Bits bits = Bits::native);
+                                        Bits bits = Bits::native,
+                                        std::unique_ptr<RowRunner> device = nullptr);
 
 /// "interpreter, avx2, 2 threads": the device of this backend.
 std::string interpreter_name(Precision precision, int threads, Bits bits = Bits::native);

@@ -6,7 +6,9 @@
 #include "../backend.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,29 @@ struct Rows {
   Columns parameters, data, uniforms, tangents, seeds;
 };
 
+/// Where a program's leaves are in each row; what no node reads may be empty.
+struct RowPlaces {
+  std::size_t count = 0;
+  /// Positions in x and in the direction, by slot, then by row.
+  std::vector<std::vector<std::uint32_t>> parameters;
+  std::vector<std::vector<std::uint32_t>> uniforms;  ///< positions in the uniforms
+  Columns data;
+};
+
+/// The numbers at these places.
+struct RowNumbers {
+  std::span<const double> x, direction, uniforms;
+  std::vector<std::span<const double>> seeds;  ///< by row of the program, then by row
+};
+
+/// A program that stays on a device with its places and data.
+class RowKernel {
+ public:
+  virtual ~RowKernel() = default;
+  /// Returns the outputs by column. Throws the errors of the device.
+  virtual Columns run(const RowNumbers& numbers) = 0;
+};
+
 /// Evaluates programs as the kernels of a backend do, without optimising them.
 class RowRunner {
  public:
@@ -35,7 +60,14 @@ class RowRunner {
   /// Throws Error{Shape} if a column that the program reads is missing or shorter than `count`, and
   /// the errors of the device.
   virtual Columns run(const ir::Program& program, const Rows& rows) = 0;
+  /// Prepares a program for many runs at the same places; the runner outlives the kernel. Throws
+  /// Error{Unsupported} unless the runner is that of a device.
+  virtual std::unique_ptr<RowKernel> prepare(const ir::Program& program, RowPlaces places);
 };
+
+/// Throws Error{Unsupported} if + − × ÷ √, alone and one after the other, differ in a bit from the
+/// host's on some thousand numbers of all sizes.
+void require_same_rounding(RowRunner& runner);
 
 /// Throws Error{Shape} if `rows` lacks a column that the program's leaves may read.
 void check_rows(const ir::Program& program, const Rows& rows);

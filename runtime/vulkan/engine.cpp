@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
-#include "../device/check/self_check.hpp"
+#include "../device/kernels/rows.hpp"
 #include "../rows/rows.hpp"
 #include "damped/device_steps.hpp"
 #include "evaluation_kinds.hpp"

@@ -84,8 +84,9 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
   if (plan.next != Fact::none) return;
   if (options.backend == Backend::vulkan) refuse_forced(plan, machine);
   const bool automatic = out.reason == BackendReason::reaches_threshold;
-  if (automatic || (out.reason == BackendReason::asked_for && options.backend == Backend::vulkan))
-    out.backend = Backend::vulkan;
+  const bool asked = out.reason == BackendReason::asked_for && options.backend == Backend::vulkan;
+  out.kernels_on_device = asked && options.bits == Bits::portable;
+  if (automatic || (asked && !out.kernels_on_device)) out.backend = Backend::vulkan;
   out.may_leave = automatic;
   // The interpreter could not serve first where the device is to move on manifolds.
   out.cpu_first = automatic && !options.deterministic && !problem.at_once &&

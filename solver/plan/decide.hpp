@@ -190,6 +190,9 @@ struct BackendChoice {
   bool emulated_float64 = false;  ///< the device's f64 is by 32-bit integers
   bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
   bool cpu_first = false;         ///< the interpreter serves while the device's kernels are made
+  /// The device that was asked for runs the kernels of the residuals for the backend cpu, whose
+  /// sums are portable.
+  bool kernels_on_device = false;
   std::uint64_t instances = 0, threshold = 0;
   double cpu_seconds = 0;  ///< ProblemFacts::cpu_seconds
   Precision precision = Precision::f64;

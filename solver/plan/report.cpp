@@ -142,7 +142,9 @@ std::string backend_text(const BackendChoice& choice) {
   const std::string size = std::to_string(choice.instances) + " instances";
   const std::string threshold = " the threshold of " + std::to_string(choice.threshold);
   switch (choice.reason) {
-    case BackendReason::asked_for: return "asked for";
+    case BackendReason::asked_for:
+      return choice.kernels_on_device ? "asked for; portable sums are taken on the CPU"
+                                      : "asked for";
     case BackendReason::no_kernels: return "cpu: every residual runs on the host";
     case BackendReason::below_threshold: return "cpu: " + size + " are below" + threshold;
     case BackendReason::short_solve:

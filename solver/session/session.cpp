@@ -44,7 +44,13 @@ runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& 
 
 std::unique_ptr<runtime::Engine> make_interpreter(const ProblemModel& model,
                                                   const SolverOptions& options, const Plan& plan) {
-  return runtime::cpu::make_cpu_engine(model.model, engine_options(options, plan), options.bits);
+  const runtime::EngineOptions of = engine_options(options, plan);
+  std::unique_ptr<runtime::RowRunner> device;
+  if (plan.backend.kernels_on_device) {
+    device = make_device_rows(of);
+    runtime::require_same_rounding(*device);
+  }
+  return runtime::cpu::make_cpu_engine(model.model, of, options.bits, std::move(device));
 }
 
 /// The device, and the interpreter that serves while its kernels are made. `model`, `options` and

@@ -135,11 +135,12 @@ void SolveSession::describe_place() {
   Summary& summary = state_.summary;
   runtime::Engine& engine = session_.engine();
   summary.plan = session_.engines->planned().abilities().plans->plan();
-  summary.backend = name(engine.backend());
+  const BackendChoice& choice = session_.plan.backend;
+  summary.backend = choice.kernels_on_device ? "vulkan" : name(engine.backend());
   summary.on_device = on_device();
   summary.device = engine.device();
-  summary.emulated_float64 = summary.on_device && session_.plan.backend.emulated_float64 &&
-                             state_.options.precision != Precision::f32;
+  summary.emulated_float64 = (summary.on_device || choice.kernels_on_device) &&
+                             choice.emulated_float64 && state_.options.precision != Precision::f32;
   summary.accumulation = engine.abilities().plans->accumulation();
   summary.why = session_.reason();
 }

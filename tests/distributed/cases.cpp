@@ -11,6 +11,7 @@
 #include "../../tools/problems/arap.hpp"
 #include "../../tools/problems/bundle.hpp"
 #include "../../tools/problems/mesh.hpp"
+#include "../../tools/problems/portable.hpp"
 #include "../../tools/problems/smooth.hpp"
 #include "../../tools/problems/springs.hpp"
 #include "../support/paths.hpp"
@@ -282,7 +283,33 @@ const std::map<std::string, std::function<Case(Share)>>& share_table() {
 
 std::atomic<bool> host_residual_fails{false};
 
-Case make_case(const std::string& name) { return table().at(name)(); }
+namespace {
+
+constexpr std::string_view kPortable = "portable_";
+
+/// A problem of the check of portable bits, by its number.
+Case portable_case(std::size_t number) {
+  const std::shared_ptr<problems::PortableProblem> made =
+      problems::portable_problems()[number].make();
+  Case out{.problem = &made->problem, .unknowns = {}, .options = made->options, .memory = made};
+  for (const std::vector<double>& x : made->x) out.unknowns.emplace_back(x);
+  out.options.bits = Bits::portable;
+  return out;
+}
+
+}  // namespace
+
+Case make_case(const std::string& name) {
+  if (name.starts_with(kPortable)) return portable_case(std::stoul(name.substr(kPortable.size())));
+  return table().at(name)();
+}
+
+std::vector<std::string> portable_case_names() {
+  std::vector<std::string> names;
+  for (std::size_t k = 0; k < problems::portable_problems().size(); ++k)
+    names.push_back(std::string(kPortable) + std::to_string(k));
+  return names;
+}
 
 Case make_case(const std::string& name, Share share) { return share_table().at(name)(share); }
 

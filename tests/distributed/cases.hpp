@@ -28,6 +28,8 @@ extern std::atomic<bool> host_residual_fails;
 /// "springs", "arap", ...: see the table in cases.cpp.
 Case make_case(const std::string& name);
 std::vector<std::string> case_names();
+/// Cases from tools/problems/portable.hpp, with portable bits.
+std::vector<std::string> portable_case_names();
 /// The case "bounds" with another value of its uniform ("uniform"), another scale of a loss
 /// ("scale") or another loss ("loss").
 Case make_other_bounds(const std::string& other);

@@ -34,6 +34,10 @@ TEST_P(DistributedCase, HasTheBitsOfTheOrdinarySolve) {
 INSTANTIATE_TEST_SUITE_P(All, DistributedCase, testing::ValuesIn(case_names()),
                          [](const auto& name) { return name.param; });
 
+// The ordinary solves have the stored bits, which topograd check repeat compares.
+INSTANTIATE_TEST_SUITE_P(Portable, DistributedCase, testing::ValuesIn(portable_case_names()),
+                         [](const auto& name) { return name.param; });
+
 TEST(Distributed, TheDivisionDoesNotMatter) {
   const RankRun run = run_ranks(most_ranks(), "springs", {"contiguous"});
   ASSERT_EQ(run.status, 0) << run.err;

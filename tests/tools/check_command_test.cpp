@@ -37,15 +37,28 @@ TEST(CheckCommand, PortableBitsAreAsStored) {
   EXPECT_GE(report["results"].size(), 12u);
   for (const nlohmann::json& row : report["results"])
     for (const char* kind : {"rows", "sums", "solve"}) EXPECT_EQ(row[kind].size(), 1u) << row;
+  // Where there is a device, its kernels have computed them.
+  for (const auto& [name, row] : report["results"].items()) {
+    for (const auto& [place, kernels] : row["kernels"].items()) {
+      if (!place.starts_with("interpreter")) {
+        EXPECT_GT(kernels["device"], 0) << name << place;
+      }
+      if (!place.starts_with("interpreter") && name != "springs mixed") {
+        EXPECT_EQ(kernels["cpu"], 0) << name << place;
+      }
+    }
+  }
 }
 
 TEST(CheckCommand, PortableBitsRefuseWhatCannotHaveThem) {
   const struct {
     const char* options;
     const char* text;
-  } rows[] = {{"--backend vulkan", "sums on a device have another order; use backend cpu"},
-              {"--factor device", "has other bits; use factor host"},
-              {"--method adam", "uses functions of the machine; use lbfgs"}};
+  } rows[] = {
+      {"--backend vulkan --precision f32", "devices may round f32 otherwise; use precision f64"},
+      {"--backend vulkan --components separate", "walks on a device have another order; use"},
+      {"--factor device", "has other bits; use factor host"},
+      {"--method adam", "uses functions of the machine; use lbfgs"}};
   for (const auto& row : rows) {
     const CommandResult result =
         topograd(std::string("solve springs --width 3 --bits portable ") + row.options);

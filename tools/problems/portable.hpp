@@ -23,10 +23,8 @@ struct PortableProblem {
 /// and blocks that use every function. Inputs are made by + − × ÷ √ on whole numbers, since a
 /// function of the C library may have other bits elsewhere.
 struct PortableRow {
-  /// Devices whose compilers take seconds at most for its residuals and Jacobian.
-  enum class Devices { none, with_float64, all };
   std::string_view name;
-  Devices devices;
+  bool emulated;  ///< compilers take seconds at most for its kernels with emulated float64
   std::unique_ptr<PortableProblem> (*make)();
 };
 std::span<const PortableRow> portable_problems();

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "../../plan/column_forms.hpp"
@@ -20,18 +22,30 @@ namespace {
 // Larger columns (their sum) are written past the caches.
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
+/// Copies columns to outputs.
+ir::Program copies(std::size_t outputs) {
+  ir::Graph graph;
+  std::vector<ir::Id> all;
+  for (std::uint32_t k = 0; k < outputs; ++k) all.push_back(graph.leaf(ir::Op::Data, k));
+  return graph.extract(all, {.data = static_cast<std::uint32_t>(outputs)});
+}
+
 }  // namespace
 
 template <class T>
 TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
-                        std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels)
+                        std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels,
+                        RowRunner* device)
     : term_(term),
       identifier_(identifier(term.name)),
       structure_version_(term.batch->structure_version()),
       index_(build_index(*term.batch, layout, scalars, uniforms)),
       data_(*term.batch),
       kernels_(std::move(kernels)),
-      costs_(term_, index_) {}
+      costs_(term_, index_),
+      device_(device),
+      scalars_(scalars),
+      uniforms_(uniforms) {}
 
 template <class T>
 bool TermState<T>::is_current(const Term& term) const {
@@ -86,16 +100,101 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, co
                                   std::span<const Column<T>> kept,
                                   std::vector<Column<T>>& columns) {
   const Kernel<T>& kernel = this->kernel(part);
-  const Binding<T> binding = bind_columns(kernel, v, kept, kernel.tile.program().outputs, columns);
   const TimedPass time = timed(part);
+  const Sweep<T> sweep =
+      begin(pool, workers, part, v,
+            bind_columns(kernel, v, kept, kernel.tile.program().outputs, columns));
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
-      worker.run(kernel.tile, binding, first, std::min(kTile, end - first));
+      worker.run(*sweep.tile, sweep.binding, first, std::min(kTile, end - first));
     }
     // The end of the range does not order streaming stores.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   });
+}
+
+template <class T>
+std::unique_ptr<RowKernel> TermState<T>::make_on_device(const Kernel<T>& kernel) const {
+  const std::size_t n = index_.instances;
+  RowPlaces places{.count = n};
+  for (const SlotPlace& place : index_.slots) {
+    std::vector<std::uint32_t>& column = places.parameters.emplace_back(n);
+    for (std::size_t i = 0; i < n; ++i) column[i] = index_.roles[place.role].base[i] + place.offset;
+  }
+  for (const UniformPlace& place : index_.uniforms) {
+    std::vector<std::uint32_t>& column = places.uniforms.emplace_back(n, place.position);
+    if (place.column.size() > 0) std::copy_n(place.column.data(), n, column.data());
+  }
+  for (std::size_t k = 0; k < data_.size(); ++k) {
+    const ColumnSource<T> from = data_.source(k);
+    std::vector<double>& column = places.data.emplace_back(n);
+    for (std::size_t i = 0; i < n; ++i) column[i] = double{from.from[from.shared ? 0 : i]};
+  }
+  return device_->prepare(kernel.program, std::move(places));
+}
+
+template <class T>
+bool TermState<T>::has_same_bits(Pool& pool, Workers<T>& workers, const Kernel<T>& kernel,
+                                 const Vectors<T>& v, const std::vector<Column<T>>& found) const {
+  std::vector<Column<T>> here;
+  const Binding<T> binding = bind_columns(kernel, v, {}, found.size(), here);
+  std::atomic<bool> same = true;
+  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    Worker<T>& worker = workers.local();
+    for (std::size_t first = begin; first < end; first += kTile)
+      worker.run(kernel.tile, binding, first, std::min(kTile, end - first));
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_to_columns
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const T a = here[k][i], b = found[k][i];
+        const bool equal = a == b ? std::signbit(a) == std::signbit(b) : a != a && b != b;
+        if (!equal) same = false;
+      }
+    }
+  });
+  return same;
+}
+
+template <class T>
+Sweep<T> TermState<T>::begin(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                             Binding<T> binding) {
+  const Kernel<T>& kernel = this->kernel(part);
+  Sweep<T> sweep{&kernel.tile, std::move(binding), {}};
+  if constexpr (std::is_same_v<T, double>) {
+    // Products with a stored Jacobian have no program of their own.
+    if (device_ == nullptr || kernel.program.nodes.empty() || index_.instances == 0) return sweep;
+    OnDevice& there = on_device_[static_cast<std::size_t>(part)];
+    if (there.kernel == nullptr && there.is_compared) return sweep;
+    if (there.kernel == nullptr) there.kernel = make_on_device(kernel);
+    const auto all = [](const double* from, std::size_t size) {
+      return from == nullptr ? std::span<const double>() : std::span(from, size);
+    };
+    RowNumbers numbers{all(v.x, scalars_), all(v.p, scalars_), all(v.uniforms, uniforms_), {}};
+    for (const Column<double>& seeds : seeds_)
+      numbers.seeds.emplace_back(seeds.data(), index_.instances);
+    for (const std::vector<double>& column : there.kernel->run(numbers)) {
+      Column<T>& found = sweep.found.emplace_back(whole_tiles(index_.instances));
+      std::ranges::copy(column, found.data());
+      std::fill(found.data() + column.size(), found.data() + found.size(), T(0));
+    }
+    if (!std::exchange(there.is_compared, true) &&
+        !has_same_bits(pool, workers, kernel, v, sweep.found)) {
+      there.kernel = nullptr;
+      sweep.found.clear();
+      return sweep;
+    }
+    if (part != Part::Guards) ++runs_on_device_;
+    auto& copy = copies_[static_cast<std::size_t>(part)];
+    if (copy == nullptr)
+      copy = std::make_unique<const TileKernel<T>>(copies(sweep.found.size()), kernel.tile.ops());
+    sweep.tile = copy.get();
+    sweep.binding.gathers.clear();
+    sweep.binding.columns.clear();
+    for (const LeafUse& leaf : copy->program().columns)
+      sweep.binding.columns.push_back({sweep.found[leaf.slot].data()});
+  }
+  return sweep;
 }
 
 template <class T>
@@ -155,14 +254,15 @@ void TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T
   const Part part = with_rows ? Part::Values : Part::CostGradient;
   const Kernel<T>& kernel = this->kernel(part);
   const TimedPass time = timed(part);
-  const Binding<T> binding = bind_columns(kernel, v, {}, kernel.columns, terms_);
+  const Sweep<T> sweep =
+      begin(pool, workers, part, v, bind_columns(kernel, v, {}, kernel.columns, terms_));
   const std::size_t first_row = kernel.columns + (term_.loss == nullptr ? 0 : 1);
   std::vector<double> costs = costs_.make(cost);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
-      worker.run(kernel.tile, binding, first, n);
+      worker.run(*sweep.tile, sweep.binding, first, n);
       costs_.write(worker, kernel.columns, first, n, cost, costs);
       if (with_rows) copy_rows(worker, first_row, first, n, rows);
     }
@@ -221,10 +321,11 @@ DataColumns<T>::DataColumns(const ir::Batch& batch)
 }
 
 template <class T>
-void DataColumns<T>::refresh(const ir::Batch& batch) {
-  if (version_ == batch.data_version()) return;
+bool DataColumns<T>::refresh(const ir::Batch& batch) {
+  if (version_ == batch.data_version()) return false;
   version_ = batch.data_version();
   read(batch);
+  return true;
 }
 
 template <class T>

@@ -16,6 +16,7 @@
 
 #include "../../plan/record/plan_record.hpp"
 #include "../../profile.hpp"
+#include "../../rows/rows.hpp"
 #include "../interpreter/interpreter.hpp"
 #include "owner_sum.hpp"
 #include "term_costs.hpp"
@@ -30,8 +31,8 @@ class DataColumns {
  public:
   explicit DataColumns(const ir::Batch& batch);
 
-  /// Reads the columns again if they have changed.
-  void refresh(const ir::Batch& batch);
+  /// Reads the columns again if they have changed, and returns whether they have.
+  bool refresh(const ir::Batch& batch);
 
   std::size_t size() const { return columns_.size(); }
   bool is_shared(std::size_t column) const { return columns_[column].shared; }
@@ -96,12 +97,27 @@ class Workers {
   std::array<std::atomic<Node*>, kLists> lists_ = {};
 };
 
+/// What a sweep over the tiles of a batch runs: a part's kernel, or one that copies its outputs
+/// from where a device left them.
+template <class T>
+struct Sweep {
+  const TileKernel<T>* tile = nullptr;
+  Binding<T> binding;
+  std::vector<Column<T>> found;  ///< what is copied
+};
+
 template <class T>
 class TermState {
  public:
   /// `kernels` are the topology's, shared by all its terms.
+  ///
+  ///   device    evaluates the parts that read the model, in f64; outlives the term. Null: the
+  ///             interpreter
+  ///   scalars   of x
+  ///   uniforms  numbers of them
   TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
-            std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels);
+            std::size_t uniforms, std::shared_ptr<TermKernels<T>> kernels,
+            RowRunner* device = nullptr);
   TermState(const TermState&) = delete;
   TermState& operator=(const TermState&) = delete;
 
@@ -112,7 +128,9 @@ class TermState {
   std::size_t slots() const { return index_.slots.size(); }
   bool is_current(const Term& term) const;
   /// Reads the data columns again if they have changed.
-  void refresh_data() { data_.refresh(*term_.batch); }
+  void refresh_data() {
+    if (data_.refresh(*term_.batch)) on_device_ = {};
+  }
 
   /// Calls f(worker, first instance, instances) for each tile; the worker has the part's outputs.
   template <class F>
@@ -173,6 +191,12 @@ class TermState {
   ///   kept  data columns after those of the batch
   Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v,
                   std::span<const Column<T>> kept) const;
+  /// Begins a part with this binding: on a device its outputs are computed here. A part whose first
+  /// outputs there differ in a bit from the interpreter's is left to the interpreter.
+  Sweep<T> begin(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                 Binding<T> binding);
+  /// Parts but for guards that a device has run, which EngineStats::kernels_on_cpu counts, too.
+  std::uint64_t runs_on_device() const { return runs_on_device_; }
   /// Evaluates all outputs of a part's kernel into columns; missing ones are made.
   void run_to_columns(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                       std::span<const Column<T>> kept, std::vector<Column<T>>& columns);
@@ -182,6 +206,14 @@ class TermState {
 
  private:
   std::uint64_t bytes_of_instance(const Kernel<T>& kernel) const;
+  /// A part on the device; `kernel` is null where its bits differ.
+  struct OnDevice {
+    std::unique_ptr<RowKernel> kernel;
+    bool is_compared = false;
+  };
+  std::unique_ptr<RowKernel> make_on_device(const Kernel<T>& kernel) const;
+  bool has_same_bits(Pool& pool, Workers<T>& workers, const Kernel<T>& kernel, const Vectors<T>& v,
+                     const std::vector<Column<T>>& found) const;
   ColumnSource<T> column_of(const LeafUse& leaf, std::span<const Column<T>> kept) const;
   /// Sums stored terms by block.
   void add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout, T* out);
@@ -199,6 +231,11 @@ class TermState {
   std::vector<Column<T>> seeds_;
   TermCosts<T> costs_;
   std::array<std::uint64_t, kParts> bytes_of_part_{};  // 0: not counted yet
+  RowRunner* device_;
+  std::uint64_t runs_on_device_ = 0;
+  std::size_t scalars_, uniforms_;
+  std::array<OnDevice, kParts> on_device_;                           // made on first use
+  std::array<std::unique_ptr<const TileKernel<T>>, kParts> copies_;  // of their outputs
 };
 
 /// Tiles of one range of work.
@@ -208,14 +245,13 @@ template <class T>
 template <class F>
 void TermState<T>::for_tiles(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                              const F& f) {
-  const TileKernel<T>& tile = kernel(part).tile;
-  const Binding<T> binding = bind(tile, v, {});
   const TimedPass time = timed(part);
+  const Sweep<T> sweep = begin(pool, workers, part, v, bind(kernel(part).tile, v, {}));
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
-      worker.run(tile, binding, first, n);
+      worker.run(*sweep.tile, sweep.binding, first, n);
       f(worker, first, n);
     }
   });

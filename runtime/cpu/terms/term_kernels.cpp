@@ -92,17 +92,19 @@ Kernel<T> TermKernels<T>::make(Part part) {
     const std::uint32_t columns = linear.tile.program().outputs;
     const auto of = part == Part::ApplyLinear ? stored_jvp : stored_jtjp;
     const ir::Program product = of(jacobian, rows, program_.leaves, columns);
-    return {TileKernel<T>(product, ops_), {}, 0, ir::operation_count(product)};
+    return {TileKernel<T>(product, ops_), {}, 0, ir::operation_count(product), {}};
   }
   const ir::Program program = program_of(part);
-  if (!is_stored(part)) return {TileKernel<T>(program, ops_), {}, 0, ir::operation_count(program)};
+  const auto kept = [&](const ir::Program& of) { return keeps_programs_ ? of : ir::Program{}; };
+  if (!is_stored(part))
+    return {TileKernel<T>(program, ops_), {}, 0, ir::operation_count(program), kept(program)};
   const bool values = part == Part::CostGradient || part == Part::Values;
   const std::size_t terms = values ? program_.leaves.parameters : program.outputs.size();
   CompactProgram compacted = compact(program, terms);
   const std::size_t columns = compacted.program.outputs.size() - (program.outputs.size() - terms);
   const std::uint64_t operations = ir::operation_count(compacted.program);
-  return {TileKernel<T>(compacted.program, ops_), std::move(compacted.sources), columns,
-          operations};
+  return {TileKernel<T>(compacted.program, ops_), std::move(compacted.sources), columns, operations,
+          kept(compacted.program)};
 }
 
 template class TermKernels<float>;

@@ -40,6 +40,7 @@ struct Kernel {
   std::vector<OutputSource> sources;  ///< of outputs that are stored
   std::size_t columns = 0;            ///< columns they take, before all other outputs
   std::uint64_t operations = 0;       ///< per instance; a function counts as one
+  ir::Program program;                ///< what the tiles compute, where it is kept
 };
 
 /// The kernels of a topology with its loss, made on first use.
@@ -47,10 +48,13 @@ template <class T>
 class TermKernels {
  public:
   /// Topology and loss of the term outlive the kernels.
-  explicit TermKernels(const Term& term, Bits bits = Bits::native)
+  ///
+  ///   keeps_programs  those of kernels, for a device
+  explicit TermKernels(const Term& term, Bits bits = Bits::native, bool keeps_programs = false)
       : program_(term.topology->program),
         loss_(term.loss),
         energy_(term.energy),
+        keeps_programs_(keeps_programs),
         ops_(tile_ops<T>(bits)) {}
 
   const Kernel<T>& get(Part part);
@@ -63,7 +67,7 @@ class TermKernels {
 
   const ir::Program& program_;
   const ir::Program* loss_;
-  bool energy_;
+  bool energy_, keeps_programs_;
   const TileOps<T>& ops_;
   std::array<std::unique_ptr<const Kernel<T>>, kParts> kernels_;
 };

@@ -1,23 +1,14 @@
-// Kernels on rows of numbers on a device, and the check that it computes what shaders say.
+// The check that a device computes what shaders say.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "../../rows/compositions.hpp"
-#include "../../rows/rows.hpp"
 #include "../device.hpp"
-#include "../kernels/launch.hpp"
 
 namespace topograd::runtime::vulkan {
-
-/// Runs generated kernels on rows of numbers on a device.
-std::unique_ptr<RowRunner> make_row_runner(LaunchContext context);
-/// Makes a runner. Throws the errors of make_launch_context().
-std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
-                                           Precision precision);
 
 /// The result of a few compositions of functions, run once for each device, driver and version of
 /// the generated functions.

@@ -9,7 +9,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/state_record.hpp"
-#include "../../device/check/self_check.hpp"
+#include "../../device/kernels/rows.hpp"
 #include "../../engine/column_scaling.hpp"
 #include "../../linear/gain_test.hpp"
 

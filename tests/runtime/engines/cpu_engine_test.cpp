@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/engine.hpp"
+#include "../../../runtime/cpu/interpreter/interpreter.hpp"
+#include "../../../runtime/engine/damped_steps.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -119,11 +121,61 @@ std::unique_ptr<Engine> open(const OwnedModel& m, EngineOptions options = {}) {
   return engine;
 }
 
-Numbers gradient(Engine& engine, const OwnedModel& m) {
-  Numbers g(m.x.size());
-  engine.gradient(g);
-  return g;
-}
+using runtime::Columns;
+using runtime::Rows;
+
+/// A device in f64 that computes as the interpreter does, or with an error in one number.
+class MadeDevice final : public runtime::RowRunner {
+ public:
+  explicit MadeDevice(bool wrong) : wrong_(wrong) {}
+  runtime::Backend backend() const override { return runtime::Backend::vulkan; }
+  std::string device() const override { return "made"; }
+  Precision precision() const override { return Precision::f64; }
+  Columns run(const ir::Program& program, const Rows& rows) override {
+    Columns out = inner_->run(program, rows);
+    if (wrong_) out.back().back() = std::nextafter(out.back().back(), 1e300);
+    return out;
+  }
+  std::unique_ptr<runtime::RowKernel> prepare(const ir::Program& program,
+                                              runtime::RowPlaces places) override {
+    return std::make_unique<Kernel>(*this, program, std::move(places));
+  }
+
+ private:
+  class Kernel final : public runtime::RowKernel {
+   public:
+    Kernel(MadeDevice& device, const ir::Program& program, runtime::RowPlaces places)
+        : device_(device), program_(program), places_(std::move(places)) {}
+    Columns run(const runtime::RowNumbers& numbers) override {
+      const auto at = [](std::span<const double> from, const auto& columns) {
+        Columns out;
+        for (const auto& column : columns) {
+          out.emplace_back();
+          for (const std::uint32_t place : column)
+            out.back().push_back(from.empty() ? 0 : from[place]);
+        }
+        return out;
+      };
+      Rows rows{.count = places_.count,
+                .parameters = at(numbers.x, places_.parameters),
+                .data = places_.data,
+                .uniforms = at(numbers.uniforms, places_.uniforms),
+                .tangents = at(numbers.direction, places_.parameters)};
+      for (const auto& column : numbers.seeds)
+        rows.seeds.emplace_back(column.begin(), column.end());
+      return device_.run(program_, rows);
+    }
+
+   private:
+    MadeDevice& device_;
+    ir::Program program_;
+    runtime::RowPlaces places_;
+  };
+
+  bool wrong_;
+  std::unique_ptr<runtime::RowRunner> inner_ =
+      runtime::cpu::make_row_runner(Precision::f64, codegen::Bits::portable);
+};
 
 Numbers random_numbers(std::size_t n) {
   std::mt19937 random(1);
@@ -131,6 +183,70 @@ Numbers random_numbers(std::size_t n) {
   Numbers p(n);
   for (double& v : p) v = static_cast<float>(uniform(random));
   return p;
+}
+
+/// All values of an engine, and two steps.
+Numbers values_of(Engine& engine, const OwnedModel& m) {
+  Numbers out = {engine.cost()};
+  const auto add = [&](std::size_t size, const auto& evaluate) {
+    Numbers values(size);
+    evaluate(values);
+    out.insert(out.end(), values.begin(), values.end());
+  };
+  const Numbers p = random_numbers(m.x.size()), seeds = random_numbers(m.model.rows);
+  add(m.model.rows, [&](Numbers& v) { engine.residuals(v); });
+  add(m.x.size(), [&](Numbers& v) { engine.gradient(v); });
+  add(m.x.size(), [&](Numbers& v) { engine.jtjp(p, v); });
+  add(m.x.size(), [&](Numbers& v) { engine.vjp(seeds, v); });
+  add(m.model.rows, [&](Numbers& v) { engine.jvp(p, v); });
+  add(m.x.size(), [&](Numbers& v) { engine.abilities().second_derivatives->hvp(p, v); });
+  runtime::DampedSteps& steps = *engine.abilities().steps;
+  steps.begin_solve();
+  for (int step = 0; step < 2; ++step) {
+    out.push_back(steps.linearize().cost);
+    out.push_back(steps.try_step(StepRequest{.lambda = 1, .max_linear_iterations = 20}).trial_cost);
+    steps.accept();
+  }
+  add(m.x.size(), [&](Numbers& v) { engine.point(v); });
+  return out;
+}
+
+Numbers gradient(Engine& engine, const OwnedModel& m) {
+  Numbers g(m.x.size());
+  engine.gradient(g);
+  return g;
+}
+
+// A device that runs the kernels changes no bit of what is computed from them.
+TEST(CpuEngine, KernelsOnADeviceLeaveAllBits) {
+  const EngineOptions options{.deterministic = true};
+  for (const auto& [name, make, size] : kCases) {
+    SCOPED_TRACE(name);
+    const OwnedModel m = make(size);
+    const auto engine = [&](std::unique_ptr<runtime::RowRunner> device) {
+      auto made = runtime::cpu::make_cpu_engine(m.model, options, codegen::Bits::portable,
+                                                std::move(device));
+      made->set_point(m.x);
+      return made;
+    };
+    const auto here = engine(nullptr);
+    const Numbers expected = values_of(*here, m);
+    const auto there = engine(std::make_unique<MadeDevice>(false));
+    EXPECT_EQ(values_of(*there, m), expected);
+    EXPECT_EQ(there->stats().kernels_on_cpu, 0u);
+    EXPECT_EQ(there->stats().kernels_on_device, here->stats().kernels_on_cpu);
+    EXPECT_EQ(there->device().substr(0, 12), "made; sums: ");
+    // One whose kernels round otherwise is left to the interpreter.
+    const auto wrong = engine(std::make_unique<MadeDevice>(true));
+    EXPECT_EQ(values_of(*wrong, m), expected);
+    EXPECT_EQ(wrong->stats().kernels_on_device, 0u);
+  }
+}
+
+TEST(CpuEngine, RoundingOfADeviceIsChecked) {
+  MadeDevice right(false), wrong(true);
+  EXPECT_NO_THROW(runtime::require_same_rounding(right));
+  EXPECT_THROW(runtime::require_same_rounding(wrong), Error);
 }
 
 TEST(CpuEngine, CostAndGradient) {

@@ -94,7 +94,7 @@ void add_place_options(Command app, SolverArguments& a) {
   app.flag("--deterministic", a.deterministic,
            "make every choice from rules, without measuring, for the same bits in every run");
   add_choice(app, "--bits", a.bits,
-             "portable: on the CPU, with the same bits on every machine; see topograd check repeat "
+             "portable: the same bits on every machine, with sums on the CPU; see topograd check repeat "
              "--portable",
              defaults.bits);
   app.option("--plan", &a.plan, "file with a plan record whose choices are used");

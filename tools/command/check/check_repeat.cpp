@@ -1,5 +1,6 @@
 // topograd check repeat: gathering sums have the same bits in all processes, with any threads.
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -30,10 +31,12 @@
 namespace topograd::command {
 
 /// Solves the portable problems with all instruction sets of this processor, with one thread and
-/// two, evaluates them on the device if there is one, and compares all bits with the stored ones.
+/// two, then with the device if there is one, and compares all bits with the stored ones.
 ///
 ///   device  index or name of a Vulkan device; empty: as usual
-nlohmann::ordered_json portable_report(const std::string& device);
+///   float64  native or emulated: the device's alone; automatic: both
+///   all      all problems with emulated float64, too; else those whose kernels compile soon
+nlohmann::ordered_json portable_report(const std::string& device, Float64 float64, bool all);
 std::string portable_text(const nlohmann::ordered_json& report);
 
 namespace {
@@ -46,7 +49,7 @@ struct RepeatArguments {
   SolverArguments solver;
   std::uint32_t width = 150;  // smaller grids are not reordered
   int runs = 10, processes = 10;
-  bool portable = false;
+  bool portable = false, all = false;
   std::string json;
 };
 
@@ -180,7 +183,11 @@ std::string text_of_hashes(const ordered_json& report) {
 
 void run(const RepeatArguments& arguments) {
   if (arguments.portable) {
-    const ordered_json report = portable_report(arguments.solver.device);
+    const ordered_json report =
+        portable_report(arguments.solver.device,
+                        arguments.solver.float64.empty() ? Float64::automatic
+                                                         : parse_float64(arguments.solver.float64),
+                        arguments.all);
     return finish_check(arguments.json, portable_text(report), report);
   }
   const ordered_json report = measure(arguments);
@@ -208,7 +215,13 @@ void add_check_repeat(Command check) {
       .range(2, 1000);
   command.flag("--portable", arguments->portable,
                "solve small problems with --bits portable by all instruction sets of the CPU, "
-               "evaluate them on the device, and compare the bits with those of other machines");
+               "then with the device, and compare the bits with those of other machines");
+  command.option("--float64", &arguments->solver.float64,
+                 "with --portable: native or emulated, the device's alone; otherwise both");
+  command.flag(
+      "--all", arguments->all,
+      "with --portable: all problems also with emulated float64, whose kernels compile for "
+      "minutes");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { run(*arguments); }));
 }
@@ -270,8 +283,9 @@ std::string sums_of(Evaluator& at) {
   return bits.hash();
 }
 
-std::string solve_of(PortableProblem& made) {
+std::string solve_of(PortableProblem& made, runtime::EngineCounts& counts) {
   const Summary summary = solve(made.problem, made.options);
+  counts += summary;
   Bits64 bits;
   for (const std::vector<double>& x : made.x) bits.add(x);
   bits.add(summary.final_cost);
@@ -284,47 +298,47 @@ SolverOptions for_values(SolverOptions options) {
   return options;
 }
 
+/// Adds the hashes of a problem, and the place where its options evaluate.
+void add_hashes(const PortableRow& row, PortableProblem& made, ordered_json& out) {
+  made.options.bits = Bits::portable;
+  Evaluator at(made.problem, for_values(made.options));
+  out["place"] = at.device();
+  ordered_json& hashes = out["rows"].emplace_back();
+  hashes = {{"name", row.name}, {"rows", rows_of(at)}, {"sums", sums_of(at)}};
+  runtime::EngineCounts counts = at.report();
+  hashes["solve"] = solve_of(made, counts);
+  hashes["kernels"] = {{"cpu", counts.kernels_on_cpu}, {"device", counts.kernels_on_device}};
+}
+
 /// Returns the place of one process and a row for each problem.
 ordered_json on_cpu(int threads) {
   ordered_json out = {{"rows", ordered_json::array()}};
   for (const PortableRow& row : problems::portable_problems()) {
     const std::unique_ptr<PortableProblem> made = row.make();
-    made->options.bits = Bits::portable;
     made->options.threads = threads;
-    Evaluator at(made->problem, for_values(made->options));
-    out["place"] = at.device();
-    ordered_json& hashes = out["rows"].emplace_back();
-    hashes = {{"name", row.name}, {"rows", rows_of(at)}, {"sums", sums_of(at)}};
-    hashes["solve"] = solve_of(*made);
+    add_hashes(row, *made, out);
   }
   return out;
 }
 
-/// Residuals and Jacobians; empty without a device.
-ordered_json on_device(const std::string& device, Float64 float64) {
-  using Devices = PortableRow::Devices;
-  const Devices least = float64 == Float64::emulated ? Devices::all : Devices::with_float64;
+/// The same for one problem with a device that runs the kernels; empty without one.
+ordered_json on_device(const PortableRow& row, const std::string& device, Float64 float64) {
   ordered_json out = {{"rows", ordered_json::array()}};
-  for (const PortableRow& row : problems::portable_problems()) {
-    if (row.devices < least) continue;
-    const std::unique_ptr<PortableProblem> made = row.make();
-    SolverOptions options = for_values(made->options);
-    options.backend = Backend::vulkan;
-    options.device = device;
-    options.float64 = float64;
-    options.deterministic = true;
-    try {
-      Evaluator at(made->problem, options);
-      out["place"] = at.device() + (float64 == Float64::emulated ? ", emulated float64" : "");
-      out["rows"].push_back({{"name", row.name}, {"rows", rows_of(at)}});
-    } catch (const Error& error) {
-      const bool absent =
-          error.code() == ErrorCode::NoLoader || error.code() == ErrorCode::NoDriver ||
-          error.code() == ErrorCode::NoDevice || error.code() == ErrorCode::Unsupported;
-      if (!absent || !device.empty()) throw;
-      return {};
-    }
+  const std::unique_ptr<PortableProblem> made = row.make();
+  made->options.backend = Backend::vulkan;
+  made->options.device = device;
+  made->options.float64 = float64;
+  try {
+    add_hashes(row, *made, out);
+  } catch (const Error& error) {
+    const bool absent =
+        error.code() == ErrorCode::NoLoader || error.code() == ErrorCode::NoDriver ||
+        error.code() == ErrorCode::NoDevice || error.code() == ErrorCode::Unsupported;
+    if (!absent || !device.empty()) throw;
+    return {};
   }
+  if (float64 == Float64::emulated)
+    out["place"] = "emulated float64 of " + out["place"].get<std::string>();
   return out;
 }
 
@@ -338,12 +352,14 @@ const Stored* stored_of(std::string_view name) {
 void add_place(ordered_json& report, const ordered_json& found) {
   if (found.is_null() || found["rows"].empty()) return;
   const std::string place = found["place"];
-  report["places"].push_back(place);
+  ordered_json& places = report["places"];
+  if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
   for (const ordered_json& from : found["rows"]) {
     ordered_json& to = report["results"][from["name"].get<std::string>()];
     for (const std::string_view kind : kKinds)
       if (from.contains(kind))
         to[std::string(kind)][from[kind].get<std::string>()].push_back(place);
+    to["kernels"][place] = from["kernels"];
   }
 }
 
@@ -358,7 +374,7 @@ bool is_as_stored(const Stored& stored, const ordered_json& row) {
 
 }  // namespace
 
-ordered_json portable_report(const std::string& device) {
+ordered_json portable_report(const std::string& device, Float64 only, bool all) {
   ordered_json report = {{"check", "repeat"},
                          {"bits", "portable"},
                          {"broken", false},
@@ -376,9 +392,16 @@ ordered_json portable_report(const std::string& device) {
       if (known.insert(found["place"]).second) add_place(report, found);
     }
   }
+  constexpr double kLongest = 3600;  // to compile a problem's kernels
   for (const Float64 float64 : {Float64::native, Float64::emulated}) {
-    if (Interrupts::came()) break;
-    add_place(report, in_a_process("check repeat", [&] { return on_device(device, float64); }));
+    if (only != Float64::automatic && only != float64) continue;
+    for (const PortableRow& row : problems::portable_problems()) {
+      if (Interrupts::came()) break;
+      if (float64 == Float64::emulated && !all && !row.emulated) continue;
+      add_place(report,
+                in_a_process(
+                    "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
+    }
   }
   for (const auto& [name, row] : report["results"].items()) {
     const Stored* const stored = stored_of(name);
@@ -403,7 +426,15 @@ std::string portable_text(const ordered_json& report) {
         line.replace(line.size() - 2, 2, ")");
       }
     }
-    text += line + (row["as_stored"].get<bool>() ? "  as stored\n" : "  BROKEN: not as stored\n");
+    line += row["as_stored"].get<bool>() ? "  as stored" : "  BROKEN: not as stored";
+    for (const auto& [place, kernels] : row["kernels"].items()) {
+      const auto here = kernels["cpu"].get<std::uint64_t>();
+      const auto there = kernels["device"].get<std::uint64_t>();
+      if (here > 0 && there > 0)
+        line += "; " + std::to_string(here) + " of " + std::to_string(here + there) +
+                " kernels on the CPU: " + place;
+    }
+    text += line + "\n";
   }
   return text;
 }

@@ -10,8 +10,8 @@ namespace topograd::command {
 
 using nlohmann::ordered_json;
 
-ordered_json in_a_process(const std::string& check, const std::function<ordered_json()>& work) {
-  constexpr double kSilentSeconds = 300;
+ordered_json in_a_process(const std::string& check, const std::function<ordered_json()>& work,
+                          double seconds) {
   std::string said;
   const platform::ChildEnd end = platform::run_child(
       [&](const std::function<void(const std::string&)>& tell) {
@@ -22,7 +22,7 @@ ordered_json in_a_process(const std::string& check, const std::function<ordered_
                    .dump());
         }
       },
-      [&](const std::string& line) { said = line; }, kSilentSeconds);
+      [&](const std::string& line) { said = line; }, seconds);
   if (!end.well() || said.empty())
     throw Error(ErrorCode::Internal, check + ": a process ended with status " +
                                          std::to_string(end.status) + ", signal " +

@@ -17,9 +17,10 @@ void add_check_start(Command check);
 void add_check_view(Command check);
 
 /// Runs `work` in a copy of this process and returns its result. Rethrows its error; throws
-/// Error{Internal} that begins with `check` if the process ended otherwise or was silent for five
-/// minutes.
+/// Error{Internal} that begins with `check` if the process ended otherwise or was silent for so
+/// many seconds.
 nlohmann::ordered_json in_a_process(const std::string& check,
-                                    const std::function<nlohmann::ordered_json()>& work);
+                                    const std::function<nlohmann::ordered_json()>& work,
+                                    double seconds = 300);
 
 }  // namespace topograd::command
