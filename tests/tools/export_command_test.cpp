@@ -59,15 +59,10 @@ TEST(ExportWeb, WritesTheProblemAndThePackage) {
 }
 
 TEST(ExportWeb, NamesWhatItCannotExport) {
-  Pulled energy;
-  energy.problem.add_energy(cosh(energy.x[0]));
-  EXPECT_EQ(error_of(energy.problem),
-            "export web: energies have no residuals, and the module's method is "
-            "Levenberg-Marquardt");
   Pulled constrained;
   constrained.problem.add_equality(constrained.x[0] - 2.0);
   EXPECT_EQ(error_of(constrained.problem),
-            "export web: constraints are not part of the module's method");
+            "export web: constraints are not part of the module's methods");
   Pulled branches;
   const Value x = branches.x[0];
   branches.problem.add_residual(x < 0.5 ? x : 2.0 * x, {.label = "bent"});
@@ -79,8 +74,57 @@ TEST(ExportWeb, NamesWhatItCannotExport) {
             "export web: expected the method levenberg_marquardt or gauss_newton, got lbfgs");
   EXPECT_EQ(error_of(method.problem, {.solver = {.use_nonmonotonic_steps = true}}),
             "export web: expected the default of scale_free, jacobi_scaling, "
-            "use_nonmonotonic_steps and domain");
+            "use_nonmonotonic_steps, line_search and domain");
   EXPECT_EQ(error_of(method.problem), "");
+}
+
+TEST(ExportWeb, WritesEnergies) {
+  Pulled energy;
+  energy.problem.add_energy(cosh(energy.x[0]), {.label = "chain"});
+  const TemporaryDir folder;
+  const auto kernels = [&](Method method) {
+    const std::string out = folder.path() / std::string(name(method));
+    export_web(energy.problem, {.solver = {.method = method}}, out);
+    return read_file(out + "/kernels.js");
+  };
+  for (const Method method : {Method::automatic, Method::newton}) {
+    const std::string text = kernels(method);
+    EXPECT_NE(text.find("export function gradient0(p, d, u, out)"), std::string::npos) << text;
+    const bool second = text.find("export function hessian1(p, d, u, out)") != std::string::npos;
+    EXPECT_TRUE(second) << text;
+    // Rows are those of the residual alone.
+    EXPECT_NE(text.find("rows0("), std::string::npos);
+    EXPECT_EQ(text.find("rows1("), std::string::npos);
+  }
+  EXPECT_EQ(kernels(Method::lbfgs).find("hessian"), std::string::npos);
+}
+
+TEST(ExportWeb, NamesWhatItCannotExportOfEnergies) {
+  const auto with_energy = [](Pulled& one) { one.problem.add_energy(cosh(one.x[0])); };
+  Pulled method;
+  with_energy(method);
+  EXPECT_EQ(error_of(method.problem, {.solver = {.method = Method::levenberg_marquardt}}),
+            "export web: the problem has energies; expected the method newton or lbfgs, got "
+            "levenberg_marquardt");
+  EXPECT_EQ(error_of(method.problem, {.solver = {.method = Method::adam}}),
+            "export web: the problem has energies; expected the method newton or lbfgs, got adam");
+  EXPECT_EQ(error_of(method.problem, {.solver = {.line_search = {.max_evaluations = 3}}}),
+            "export web: expected the default of scale_free, jacobi_scaling, "
+            "use_nonmonotonic_steps, line_search and domain");
+  Pulled branches;
+  const Value x = branches.x[0];
+  branches.problem.add_energy(x < 0.5 ? x : 2.0 * x, {.label = "bent"});
+  EXPECT_EQ(error_of(branches.problem),
+            "export web: energy \"bent\" branches on a Value with `if`; a page cannot trace it "
+            "again: write the branch with select()");
+  std::vector<double> numbers = {1.0, 0.0};
+  Problem curved;
+  const Parameters point = curved.add_parameters(numbers, 2, "point");
+  curved.add_energy(point.vec2(0).x + 2.0 * point.vec2(0).y);
+  curved.set_manifold(point, 0, Manifold::sphere(2));
+  EXPECT_EQ(error_of(curved), "");
+  EXPECT_EQ(error_of(curved, {.solver = {.method = Method::newton}}),
+            "export web: newton knows no manifolds; expected lbfgs");
 }
 
 TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
@@ -100,11 +144,12 @@ TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
 TEST(ExportCommand, SaysWhatIsWrong) {
   const TemporaryDir folder;
   const std::string out = " --out '" + (folder.path() / "out").string() + "'";
-  const CommandResult multi = topograd("export web multi --icosphere 1" + out);
+  const CommandResult multi = topograd("export web multi --icosphere 1 --method lm" + out);
   EXPECT_EQ(multi.status, 2);
   EXPECT_EQ(multi.err,
-            "topograd: export web: energies have no residuals, and the module's method is "
-            "Levenberg-Marquardt\n");
+            "topograd: export web: the problem has energies; expected the method newton or lbfgs, "
+            "got levenberg_marquardt\n");
+  EXPECT_EQ(topograd("export web springs --method bfgs --width 4" + out).status, 2);
   EXPECT_EQ(topograd("export web springs --width 4").status, 2);
   EXPECT_EQ(topograd("export web nowhere" + out).status, 2);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
