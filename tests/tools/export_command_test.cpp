@@ -1,16 +1,20 @@
 // Problems as static files: what is written, what is refused, and the package's own tests in Node.
 #include "../../api/export_web.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -127,6 +131,72 @@ TEST(ExportWeb, NamesWhatItCannotExportOfEnergies) {
             "export web: newton knows no manifolds; expected lbfgs");
 }
 
+bool has_node() {
+  return std::system(
+             "node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' "
+             "> /dev/null 2>&1") == 0;
+}
+
+/// Solves an exported problem in Node with tight tolerances: its final cost, then the numbers of
+/// its array x.
+std::vector<double> solved_in_node(const Problem& problem, Method method) {
+  const TemporaryDir folder;
+  export_web(problem, {.solver = {.method = method}}, folder.path() / "out");
+  const std::string script = folder.path() / "solve.mjs", out = folder.path() / "numbers";
+  std::ofstream(script) << "import { writeFileSync } from 'node:fs';\n"
+                           "import { load } from './out/topograd.js';\n"
+                           "const p = await load(new URL('./out/', import.meta.url));\n"
+                           "const s = await p.minimize({ functionTolerance: 1e-15, maxIterations: "
+                           "500, parameterTolerance: 1e-12 });\n"
+                           "writeFileSync(process.argv[2], [s.finalCost, ...p.parameters('x')]"
+                           ".join('\\n'));\n";
+  EXPECT_EQ(std::system(("node '" + script + "' '" + out + "'").c_str()), 0);
+  std::ifstream file(out);
+  return {std::istream_iterator<double>(file), {}};
+}
+
+/// Compares with the library's minimum.
+void expect_same_minimum(Problem& problem, std::span<const double> x, Method method) {
+  const std::vector<double> got = solved_in_node(problem, method);
+  const Summary summary = solve(problem, {.backend = Backend::cpu,
+                                          .method = method,
+                                          .linear_solver = LinearSolver::cholesky,
+                                          .max_iterations = 500,
+                                          .function_tolerance = 1e-15,
+                                          .parameter_tolerance = 1e-12});
+  ASSERT_EQ(got.size(), x.size() + 1);
+  EXPECT_LT(summary.final_cost, summary.initial_cost);
+  EXPECT_NEAR(got[0], summary.final_cost, 1e-9 * std::abs(summary.final_cost));
+  for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(got[k + 1], x[k], 1e-5) << k;
+}
+
+TEST(ExportWeb, EnergiesBesideLossesBoundsUniformsAndManifolds) {
+  if (!has_node()) GTEST_SKIP() << "no Node 20 or newer";
+  for (const Method method : {Method::newton, Method::lbfgs}) {
+    SCOPED_TRACE(name(method));
+    std::vector<double> numbers = {0.5, -0.5, 1.5, 2.0};
+    Problem problem;
+    const Parameters x = problem.add_parameters(numbers, 2, "x");
+    const Uniform weight = problem.add_uniform(0.75);
+    problem.add_energy(weight * cosh(x.vec2(0).x - 2.0 * x.vec2(0).y), {.label = "chain"});
+    problem.add_energy(exp(x.vec2(1).x) - x.vec2(1).x * x.vec2(0).y + square(x.vec2(1).y));
+    for (const double at : {1.0, 1.2, 9.0})
+      problem.add_residual(x.vec2(0).x - at, {.loss = huber(0.5), .label = "outliers"});
+    problem.set_bounds(x, 1, 1, 0.25, 3.0);
+    problem.set_constant(x, 1, 0b01);
+    expect_same_minimum(problem, numbers, method);
+    EXPECT_EQ(numbers[3], 0.25);
+  }
+  std::vector<double> numbers = {1.0, 0.0, 0.0};
+  Problem curved;
+  const Parameters x = curved.add_parameters(numbers, 3, "x");
+  const Vec3 at = x.vec3(0);
+  curved.add_energy(exp(at.x) + at.y * at.z);
+  curved.add_residual(at.z - 2.0 * at.y + 1.0);
+  curved.set_manifold(x, 0, Manifold::sphere(3));
+  expect_same_minimum(curved, numbers, Method::lbfgs);
+}
+
 TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
   Pulled pulled;
   const TemporaryDir folder;
@@ -161,9 +231,7 @@ TEST(ExportCommand, SaysWhatIsWrong) {
 
 // The package's tests solve what the command exports, and compare with its own solves.
 TEST(ExportCommand, PackageTestsPassInNode) {
-  if (std::system("node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' "
-                  "> /dev/null 2>&1") != 0)
-    GTEST_SKIP() << "no Node 20 or newer";
+  if (!has_node()) GTEST_SKIP() << "no Node 20 or newer";
   const TemporaryDir folder;
   const std::string log = folder.path() / "log";
   const std::string line = "cd '" + (source_dir() / "web").string() + "' && TOPOGRAD='" +
