@@ -76,21 +76,39 @@ class Names {
   std::set<std::string> names_;
 };
 
+void check_method(const Problem& problem, Method method) {
+  const bool energies = problem.energy_count() > 0;
+  const bool second = method == Method::newton, line = second || method == Method::lbfgs;
+  const bool squares = method == Method::levenberg_marquardt || method == Method::gauss_newton;
+  if (method != Method::automatic && !(energies ? line : squares)) {
+    refuse(std::string(energies ? "the problem has energies; expected the method newton or lbfgs"
+                                : "expected the method levenberg_marquardt or gauss_newton") +
+           ", got " + std::string(name(method)));
+  }
+  if (!energies || !problem.has_manifolds()) return;
+  if (second) refuse("newton knows no manifolds; expected lbfgs");
+  if (has_bounds(problem)) refuse("lbfgs knows no bounds beside manifolds");
+}
+
+bool has_default_line_search(const LineSearchOptions& o) {
+  const LineSearchOptions d;
+  return o.sufficient_decrease == d.sufficient_decrease &&
+         o.sufficient_curvature_decrease == d.sufficient_curvature_decrease &&
+         o.max_expansion == d.max_expansion && o.min_step_size == d.min_step_size &&
+         o.max_evaluations == d.max_evaluations;
+}
+
 void check_problem(const Problem& problem, const WebExportOptions& options) {
-  if (problem.energy_count() > 0)
-    refuse("energies have no residuals, and the module's method is Levenberg-Marquardt");
-  if (problem.constraint_count() > 0) refuse("constraints are not part of the module's method");
+  if (problem.constraint_count() > 0) refuse("constraints are not part of the module's methods");
   if (!problem.host_blocks().empty())
     refuse("a residual of opaque code (HostResidual) cannot run in a page");
-  const Method method = options.solver.method;
-  if (method != Method::levenberg_marquardt && method != Method::gauss_newton &&
-      method != Method::automatic) {
-    refuse("expected the method levenberg_marquardt or gauss_newton, got " +
-           std::string(name(method)));
-  }
-  if (!options.solver.scale_free || !options.solver.jacobi_scaling ||
-      options.solver.use_nonmonotonic_steps || options.solver.domain != DomainPolicy::mathematical)
-    refuse("expected the default of scale_free, jacobi_scaling, use_nonmonotonic_steps and domain");
+  const SolverOptions& o = options.solver;
+  check_method(problem, o.method);
+  if (!o.scale_free || !o.jacobi_scaling || o.use_nonmonotonic_steps ||
+      o.domain != DomainPolicy::mathematical || !has_default_line_search(o.line_search))
+    refuse(
+        "expected the default of scale_free, jacobi_scaling, use_nonmonotonic_steps, line_search "
+        "and domain");
 }
 
 /// Differences of successive numbers, modulo 2³²: they pack well.
@@ -133,6 +151,19 @@ ordered_json data_columns(const ir::Batch& batch, Body& body) {
   return {{"values", body.add(values)}, {"codes", body.add(codes)}};
 }
 
+/// What the module needs of each term.
+enum class Derivatives {
+  jacobian,  ///< of residuals, for least squares
+  gradient,  ///< of the cost, and rows of residuals
+  hessian    ///< these, and second derivatives of the cost
+};
+
+Derivatives derivatives_for(const Problem& problem, Method method) {
+  if (problem.energy_count() == 0) return Derivatives::jacobian;
+  const bool first = method == Method::lbfgs || problem.has_manifolds();
+  return first ? Derivatives::gradient : Derivatives::hessian;
+}
+
 /// The header and the body of the file, and the functions that they name.
 struct Written {
   ordered_json& header;
@@ -152,33 +183,62 @@ void add_arrays(const Problem& problem, Written& out) {
   }
 }
 
-void add_term(const runtime::Term& term, Written& out) {
+/// Most unknowns of an instance whose Hessian is written as one function: its length grows with
+/// their square. Beyond, a function for the product with a vector is called for each of them.
+constexpr std::size_t kMostOfHessian = 12;
+
+/// Adds the functions for methods that know a scalar cost alone.
+void add_scalar_functions(const runtime::Term& term, const std::string& title, bool second,
+                          ordered_json& header, Written& out) {
+  const ir::Program& f = term.topology->program;
+  const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+  const std::string number = std::to_string(out.header["terms"].size());
+  const auto add = [&](const char* key, const std::string& what, runtime::Pass pass) {
+    header[key] = key + number;
+    out.functions.push_back(
+        {key + number, what + title, pass_program(pass, f, slots, term.energy, term.loss)});
+  };
+  add("gradient", "gradient and cost ", runtime::Pass::cost_gradient);
+  if (!second) return;
+  if (slots.size() <= kMostOfHessian) {
+    add("hessian", "upper triangle of the Hessian ", runtime::Pass::hessian);
+  } else {
+    add("hvp", "product with the Hessian ", runtime::Pass::hvp);
+  }
+}
+
+void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) {
   const ir::Program& f = term.topology->program;
   if (!f.guards.empty()) {
-    refuse("residual \"" + term.name +
+    refuse((term.energy ? "energy \"" : "residual \"") + term.name +
            "\" branches on a Value with `if`; a page cannot trace it again: write the branch with "
            "select()");
   }
   const std::string number = std::to_string(out.header["terms"].size());
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
   const std::string title = "of \"" + term.name + "\", topology " + to_string(term.topology->hash);
-  const ir::Program linear = term.loss == nullptr ? autodiff::residual_and_jacobian(f, slots)
-                                                  : autodiff::residual_and_jacobian(
-                                                        autodiff::Robust{f, *term.loss}, slots);
+  const char* const fallback = term.energy ? "energies" : "residuals";
+  ordered_json header = {{"name", out.names.add(term.name.empty() ? fallback : term.name)},
+                         {"rows", f.outputs.size()},
+                         {"instances", term.batch->size()},
+                         {"parameters", term.batch->parameter_columns()},
+                         {"data", term.batch->data_columns()},
+                         {"uniforms", term.batch->uniform_columns()},
+                         {"cost", "cost" + number}};
   out.functions.push_back({"cost" + number, "cost " + title,
-                           pass_program(runtime::Pass::cost, f, slots, false, term.loss)});
-  out.functions.push_back({"rows" + number, "rows, and their Jacobian, " + title, linear});
-  out.header["terms"].push_back(
-      {{"name", out.names.add(term.name.empty() ? "residuals" : term.name)},
-       {"rows", f.outputs.size()},
-       {"instances", term.batch->size()},
-       {"parameters", term.batch->parameter_columns()},
-       {"data", term.batch->data_columns()},
-       {"uniforms", term.batch->uniform_columns()},
-       {"cost", "cost" + number},
-       {"jacobian", "rows" + number},
-       {"index", out.body.add(index_columns(*term.batch))},
-       {"numbers", data_columns(*term.batch, out.body)}});
+                           pass_program(runtime::Pass::cost, f, slots, term.energy, term.loss)});
+  if (!term.energy) {
+    header["jacobian"] = "rows" + number;
+    out.functions.push_back({"rows" + number, "rows, and their Jacobian, " + title,
+                             term.loss == nullptr ? autodiff::residual_and_jacobian(f, slots)
+                                                  : autodiff::residual_and_jacobian(
+                                                        autodiff::Robust{f, *term.loss}, slots)});
+  }
+  if (derivatives != Derivatives::jacobian)
+    add_scalar_functions(term, title, derivatives == Derivatives::hessian, header, out);
+  header["index"] = out.body.add(index_columns(*term.batch));
+  header["numbers"] = data_columns(*term.batch, out.body);
+  out.header["terms"].push_back(std::move(header));
 }
 
 void add_manifolds(const runtime::Model& model, Written& out) {
@@ -240,17 +300,28 @@ std::vector<double> present_point(const Problem& problem) {
   return x;
 }
 
+Method method_of(const Problem& problem, Method asked) {
+  if (asked != Method::automatic) return asked;
+  return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
+}
+
 /// Defaults of solves; names are those of the module.
-ordered_json options_of(const SolverOptions& options) {
-  return {
-      {"method", options.method == Method::gauss_newton ? "gauss_newton" : "levenberg_marquardt"},
-      {"maxIterations", options.max_iterations},
-      {"functionTolerance", options.function_tolerance},
-      {"gradientTolerance", options.gradient_tolerance},
-      {"parameterTolerance", options.parameter_tolerance},
-      {"initialTrustRegionRadius", options.initial_trust_region_radius},
-      {"linearTolerance", options.linear_tolerance},
-      {"maxLinearIterations", options.max_linear_iterations}};
+ordered_json options_of(const Problem& problem, const SolverOptions& options) {
+  const Method method = method_of(problem, options.method);
+  ordered_json out = {{"method", name(method)},
+                      {"maxIterations", options.max_iterations},
+                      {"functionTolerance", options.function_tolerance},
+                      {"gradientTolerance", options.gradient_tolerance},
+                      {"parameterTolerance", options.parameter_tolerance},
+                      {"linearTolerance", options.linear_tolerance},
+                      {"maxLinearIterations", options.max_linear_iterations}};
+  if (problem.energy_count() == 0) {
+    out["initialTrustRegionRadius"] = options.initial_trust_region_radius;
+  } else {
+    out["maxEscapes"] = options.max_escapes;
+    out["maxLbfgsRank"] = options.max_lbfgs_rank;
+  }
+  return out;
 }
 
 void write_problem(const Problem& problem, const WebExportOptions& options, Written& out) {
@@ -267,7 +338,8 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   out.header["scalars"] = model.scalars;
   add_arrays(problem, out);
   out.header["terms"] = ordered_json::array();
-  for (const runtime::Term& term : model.terms) add_term(term, out);
+  const Derivatives derivatives = derivatives_for(problem, options.solver.method);
+  for (const runtime::Term& term : model.terms) add_term(term, derivatives, out);
   add_manifolds(model, out);
   out.header["x"] = out.body.add(x);
   out.header["uniforms"] = out.body.add(model.uniforms);
@@ -286,7 +358,7 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   }
   const std::vector<std::uint32_t> order = elimination_order(model);
   if (!order.empty()) out.header["order"] = out.body.add(order);
-  out.header["options"] = options_of(options.solver);
+  out.header["options"] = options_of(problem, options.solver);
 }
 
 std::string file_of(const Written& written) {

@@ -14,8 +14,9 @@ namespace topograd {
 
 struct WebExportOptions {
   std::string name = "problem";  ///< Problem.name of the module
-  /// The method, levenberg_marquardt or gauss_newton, and defaults of solves in the page: numbers
-  /// of iterations, tolerances, and the first radius.
+  /// The method and defaults of solves in the page: numbers of iterations, tolerances, and the
+  /// first radius. Methods are levenberg_marquardt and gauss_newton; for problems with energies
+  /// newton and lbfgs, of which the second needs much smaller files.
   SolverOptions solver = {};
   /// Triangles of a mesh whose vertices are the blocks of the problem's first array.
   std::vector<std::array<std::uint32_t, 3>> faces = {};
@@ -31,13 +32,13 @@ struct WebExport {
 };
 
 /// Writes a problem as static files: problem.bin (unknowns, indices, data, bounds, and an order of
-/// elimination), kernels.js (its residuals, their derivatives and manifolds in JavaScript), and the
-/// npm package @topograd/web, whose module topograd.js solves it in pages and in Node. The start is
-/// the present point. Files of these names in the folder are replaced.
+/// elimination), kernels.js (its residuals or energies, their derivatives and manifolds in
+/// JavaScript), and the npm package @topograd/web, whose module topograd.js solves it in pages and
+/// in Node. The start is the present point. Files of these names in the folder are replaced.
 ///
 ///   folder  is made if it is not there
 ///
-/// Throws Error{EmptyProblem}, and Error{Unsupported} that names what cannot be exported: energies,
+/// Throws Error{EmptyProblem}, and Error{Unsupported} that names what cannot be exported:
 /// constraints, residuals of opaque code or with branches on a Value, manifolds without a traced
 /// form, other methods, and options of steps that the module does not have. Throws Error{File} if a
 /// file cannot be written. Cost: as of the first evaluation, and an ordering of the blocks.

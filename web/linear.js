@@ -8,6 +8,8 @@ export function vanishingShare(unknowns) {
 
 /** Most entries of the list of products that make JᵀJ, and of a factor's numbers. */
 const mostTargets = 3e7, mostNumbers = 3e7;
+/** Operations of the largest factor that is made unasked, some seconds of work. */
+export const dearestFactor = 3e9;
 /** Widest block that is looked at for being singular. */
 export const widestTested = 16;
 /** Unknowns up to which the matrix is dense. */
@@ -245,6 +247,15 @@ export class Factor {
           }
         }
       }
+    });
+  }
+
+  /** Sums matrices of instances: by list of columns, lower triangles by rows. */
+  assembleBlocks(blocks) {
+    const entries = this.entries.fill(0);
+    this.targets.forEach((targets, t) => {
+      const numbers = blocks[t];
+      for (let k = 0; k < targets.length; ++k) entries[targets[k]] += numbers[k];
     });
   }
 

@@ -149,13 +149,18 @@ export class Model {
     };
   }
 
-  /** Evaluates the residuals and the Jacobian, corrected for losses. */
-  linearize(x) {
+  /** Evaluates the derivatives of steps on manifolds. */
+  moveBases(x) {
     for (const { at, manifold, basis } of this.moved) {
       const size = manifold.width * manifold.width;
       manifold.basis(x.subarray(at, at + manifold.width), none, none,
                      this.bases.subarray(basis, basis + size));
     }
+  }
+
+  /** Evaluates the residuals and the Jacobian, corrected for losses. */
+  linearize(x) {
+    this.moveBases(x);
     this.terms.forEach((term, k) => this.#fill(term, this.lists[k], x));
   }
 

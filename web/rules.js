@@ -19,6 +19,8 @@ export const defaults = {
   maxLmDiagonal: 1e32,
   linearTolerance: 1e-5,
   maxLinearIterations: 500,
+  maxEscapes: 3,
+  maxLbfgsRank: 20,
 };
 
 function residualNorm(cost) {
@@ -96,10 +98,10 @@ class Region {
   }
 }
 
-function verdict(status, message) {
+export function verdict(status, message) {
   return { status, message };
 }
-function reached(what, value, bound) {
+export function reached(what, value, bound) {
   return verdict("convergence",
                  `${what} ${value.toExponential(6)} <= ${bound.toExponential(6)}`);
 }

@@ -1,11 +1,11 @@
 // Levenberg-Marquardt over a model.
-import { Factor, Iteration, conjugateGradients, dot, solveByRows, vanishingShare, widestTested } from "./linear.js";
+import {
+  Factor, Iteration, conjugateGradients, dearestFactor, dot, solveByRows, vanishingShare, widestTested,
+} from "./linear.js";
 import { Rules, parabolaMinimiser, undampedLambda } from "./rules.js";
 
 /** Unknowns that the rows of the Jacobian may be solved for directly, and numbers of those rows. */
 const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
-/** Operations of the largest factor that is made unasked, some seconds of work. */
-const dearestFactor = 3e9;
 const turn = 4;  // of the event loop, in ms
 /** Most iterations with an earlier factor; after so many a new one is made for the next step. */
 const mostWithFactor = 12;
@@ -21,6 +21,20 @@ const pause = typeof setImmediate === "function"
       };
       port2.postMessage(0);
     });
+
+/** Of a solve: seconds since now, and what is awaited now and then, true after `signal`. */
+export function turnsOf(signal) {
+  const begin = performance.now();
+  let last = begin;
+  const paused = async () => {
+    if (performance.now() - last > turn) {
+      await pause();
+      last = performance.now();
+    }
+    return signal?.aborted === true;
+  };
+  return { paused, seconds: () => (performance.now() - begin) / 1000 };
+}
 
 const scale = new Float64Array(widestTested);
 
@@ -300,15 +314,9 @@ export class Stepper {
  * @param fail makes the error of a code and a message
  */
 export async function* minimise(stepper, x, options, changed, instead, fail) {
-  const begin = performance.now(), seconds = () => (performance.now() - begin) / 1000;
-  let last = begin, aborted = false;
-  const paused = async () => {
-    if (performance.now() - last > turn) {
-      await pause();
-      last = performance.now();
-    }
-    return aborted = options.signal?.aborted === true;
-  };
+  const turns = turnsOf(options.signal), { seconds } = turns;
+  let aborted = false;
+  const paused = async () => aborted = await turns.paused();
   let start, rules, point, iteration = 0, linear = 0, verdict;
   const open = async () => {
     start = await stepper.cost(x);

@@ -10,7 +10,7 @@ export declare class TopogradError extends Error {
    * - `busy`: the problem is being solved
    * - `adapter`: WebGPU was asked for by name, and is not there or has no adapter
    * - `limit`: it was asked for by name, and the adapter allows no buffers of the problem's size
-   * - `device`: it was asked for by name, and its device does not open
+   * - `device`: it was asked for by name, and its device does not open, or the problem has energies
    */
   readonly code: "file" | "version" | "argument" | "nonfinite" | "busy" | "adapter" | "limit" | "device";
   constructor(code: TopogradError["code"], message: string);
@@ -21,8 +21,11 @@ export declare class TopogradError extends Error {
  * SolverOptions of the library mean.
  */
 export interface SolveOptions {
-  /** `gauss_newton` tries an undamped step first at every point. */
-  method?: "levenberg_marquardt" | "gauss_newton";
+  /**
+   * For residuals alone: `gauss_newton` tries an undamped step first at every point. For problems with
+   * energies: `lbfgs`, and `newton` where the export has second derivatives.
+   */
+  method?: "levenberg_marquardt" | "gauss_newton" | "newton" | "lbfgs";
   /** Accepted and rejected steps. */
   maxIterations?: number;
   timeLimitSeconds?: number;
@@ -56,6 +59,10 @@ export interface SolveOptions {
   linearTolerance?: number;
   /** Iterations of `cg` in one step. */
   maxLinearIterations?: number;
+  /** Energies: how often a solve goes on from a point where it converged that is no minimum. */
+  maxEscapes?: number;
+  /** Steps that `lbfgs` remembers. */
+  maxLbfgsRank?: number;
   /** Ends the solve at the last accepted point. */
   signal?: AbortSignal;
 }
@@ -68,6 +75,7 @@ export interface Step {
   accepted: boolean;
   /** Largest component of the gradient. */
   gradient: number;
+  /** Of the trust region; for `newton` and `lbfgs` the length of the step along its direction. */
   radius: number;
   linearIterations: number;
   /** Since the start of the solve. */
@@ -84,7 +92,7 @@ export interface Summary {
   seconds: number;
   /** What computed: as Problem.device, at the end of the solve. */
   device: string;
-  linearSolver: "factor" | "cg";
+  linearSolver: "factor" | "cg" | "none";
 }
 
 export interface LoadOptions {
@@ -118,7 +126,7 @@ export declare class Problem {
   readonly reason: string;
   /** Names of the arrays of unknowns. */
   readonly arrays: string[];
-  /** Labels of the residuals. */
+  /** Labels of the residuals and energies. */
   readonly labels: string[];
   /** Triangles of the mesh whose vertices are the blocks of the first array; may be empty. */
   readonly faces: Uint32Array;
@@ -139,7 +147,7 @@ export declare class Problem {
   set(name: string, values: ArrayLike<number>): void;
   /**
    * The rows of the residuals with a label at the present point, instance by instance, corrected for
-   * losses.
+   * losses. An energy has one row, its value.
    *
    * @param data numbers in place of data(label), for as many instances; any number for a curve
    */
@@ -151,7 +159,7 @@ export declare class Problem {
   /** Frees a block that pin() holds. */
   release(array: string, block: number): void;
 
-  /** Half the sum of squares, or of losses, at the present point. */
+  /** Half the sum of squares, or of losses, and all energies, at the present point. */
   cost(): number;
   /**
    * Minimises from the present point, and yields each step. Returns the summary. Leaving the loop

@@ -1,9 +1,11 @@
 // Problems that the library has compiled, in a page or in Node: reads the folder that
-// `topograd export web` wrote, and minimises the problem by Levenberg-Marquardt.
+// `topograd export web` wrote, and minimises the problem.
+import { minimiseEnergies } from "./descent.js";
+import { Energies } from "./energy.js";
 import { DeviceError, DeviceIteration, System, findAdapter } from "./gpu.js";
 import { Model } from "./model.js";
 import { defaults } from "./rules.js";
-import { Stepper, minimise } from "./solver.js";
+import { Stepper, minimise, turnsOf } from "./solver.js";
 
 /** A failure that a caller can tell from others by its code. */
 export class TopogradError extends Error {
@@ -64,8 +66,13 @@ const devices = ["automatic", "webgpu", "javascript"];
 const leastUnknowns = 3000;
 
 /** The adapter to use, or why there is none. */
-async function choose(device, unknowns, gpu) {
+async function choose(device, unknowns, hasEnergies, gpu) {
   if (device === "javascript") return { reason: "as asked for" };
+  if (hasEnergies) {
+    const reason = "energies are minimised in JavaScript";
+    if (device === "webgpu") throw fail("device", reason);
+    return { reason };
+  }
   if (device === "automatic" && unknowns < leastUnknowns)
     return { reason: `the problem is small: ${unknowns} unknowns` };
   try {
@@ -78,6 +85,13 @@ async function choose(device, unknowns, gpu) {
     throw error instanceof DeviceError ? fail(error.code, error.message) : error;
   }
 }
+
+/** True for terms of a problem with energies. */
+const isScalar = (term) => term.gradient !== undefined;
+
+/** Kernels of linear functions have no argument for a vector. */
+const withTangents = (kernel) =>
+  kernel?.length === 4 ? (p, d, u, t, out) => kernel(p, d, u, out) : kernel;
 
 /** Loads the problem of an exported folder. */
 export async function load(url, { device = "automatic", gpu } = {}) {
@@ -94,22 +108,22 @@ export async function load(url, { device = "automatic", gpu } = {}) {
   const bytes = await read(address);
   const { header, body } = parse(bytes, address);
   const kernels = await import(new URL("kernels.js", address).href);
-  return new Problem(header, bytes, body, kernels, await choose(device, header.scalars, gpu));
+  return new Problem(header, bytes, body, kernels, await choose(device, header.scalars, header.terms.some(isScalar), gpu));
 }
 
-const wholeOptions = ["maxIterations", "maxLinearIterations"];
+const wholeOptions = ["maxIterations", "maxLinearIterations", "maxEscapes", "maxLbfgsRank"];
 const others = ["signal", "reuseFactor"];
 const namedOptions = {
-  method: ["levenberg_marquardt", "gauss_newton"],
+  method: [],  // depends on the problem
   linearSolver: ["automatic", "factor", "cg"],
   forcing: ["automatic", "constant", "eisenstat_walker"],
 };
 
-/** Adds defaults, and refuses what is no option. */
-function resolve(given, ofProblem) {
+/** Adds defaults, and refuses what is no option, and other methods than these. */
+function resolve(given, ofProblem, methods) {
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || others.includes(name)) continue;
-    const named = namedOptions[name];
+    const named = name === "method" ? methods : namedOptions[name];
     if (named !== undefined) {
       if (!named.includes(value))
         throw fail("argument", `${name}: expected one of ${named.join(", ")}, got ${value}`);
@@ -145,6 +159,7 @@ export class Problem {
   #found;  // the adapter; undefined: JavaScript computes
   #asked;  // WebGPU by name
   #system;
+  #hasEnergies;
 
   /** Made by load(). */
   constructor(header, bytes, body, kernels, { found, reason, asked }) {
@@ -179,10 +194,15 @@ export class Problem {
     if (header.constant) this.#constant.set(numbers(header.constant, Uint32Array));
     this.#pinned = new Uint8Array(n);
     this.#order = header.order && numbers(header.order, Uint32Array);
+    this.#hasEnergies = header.terms.some(isScalar);
+    const optional = (name) => name === undefined ? undefined : kernel(name);
     const terms = header.terms.map((term) => ({
       ...term,
       cost: kernel(term.cost),
-      jacobian: kernel(term.jacobian),
+      jacobian: this.#hasEnergies ? optional(term.jacobian) : kernel(term.jacobian),
+      gradient: optional(term.gradient),
+      hessian: optional(term.hessian),
+      hvp: withTangents(optional(term.hvp)),
       index: byInstance(summed(numbers(term.index, Uint32Array), term.instances), term.instances),
       numbers: byInstance(data(term.numbers), term.instances),
     }));
@@ -298,7 +318,7 @@ export class Problem {
 
   /**
    * The rows of the residuals with a label at the present point, instance by instance, corrected for
-   * losses.
+   * losses. Of an energy: its value.
    */
   residuals(label, data) {
     const term = this.#term(label), rows = term.rows;
@@ -312,8 +332,9 @@ export class Problem {
     const stride = term.index.length / term.instances, out = new Float64Array(rows * instances);
     const index = instances === term.instances ? term.index
       : Uint32Array.from({ length: stride * instances }, (_, k) => term.index[k % stride]);
-    this.#model.each({ ...term, instances, index, numbers }, this.#x, term.jacobian,
-                     rows * (1 + term.parameters),
+    const kernel = term.jacobian ?? term.cost;
+    this.#model.each({ ...term, instances, index, numbers }, this.#x, kernel,
+                     term.jacobian === undefined ? 1 : rows * (1 + term.parameters),
                      (values, i) => out.set(values.subarray(0, rows), i * rows));
     return out;
   }
@@ -357,6 +378,21 @@ export class Problem {
   /** Half the sum of squares, or of losses, at the present point. */
   cost() {
     return this.#model.cost(this.#x);
+  }
+
+  /** Methods that a solve may name. */
+  get #methods() {
+    if (!this.#hasEnergies) return ["levenberg_marquardt", "gauss_newton"];
+    const second = this.#model.terms.every((term) => (term.hessian ?? term.hvp) !== undefined);
+    return second ? ["newton", "lbfgs"] : ["lbfgs"];
+  }
+
+  /** The evaluation for a linear solver, whose analysis serves all solves. */
+  #energiesFor({ linearSolver }) {
+    if (this.#steppers.size === 0) this.#model.free(this.#constant);
+    if (!this.#steppers.has(linearSolver))
+      this.#steppers.set(linearSolver, new Energies(this.#model, linearSolver, this.#order));
+    return this.#steppers.get(linearSolver);
   }
 
   /** The stepper for a linear solver, whose analysis serves all solves. */
@@ -412,11 +448,10 @@ export class Problem {
    * then those of the last accepted point. Returns the summary.
    */
   async *solve(options = {}) {
-    const all = resolve(options, this.#header.options);
+    const all = resolve(options, this.#header.options, this.#methods);
     if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
     this.#solving = true;
     try {
-      const stepper = await this.#stepperFor(all);
       let seen;
       const changed = (stepper) => {
         if (seen?.revision === this.#revision && seen.stepper === stepper) return false;
@@ -424,6 +459,11 @@ export class Problem {
         stepper.begin(all, this.#pinned);
         return true;
       };
+      if (this.#hasEnergies) {
+        return yield* minimiseEnergies(this.#energiesFor(all), this.#x, all, changed,
+                                       turnsOf(all.signal), fail);
+      }
+      const stepper = await this.#stepperFor(all);
       const instead = (error) => {
         this.#leave(error);
         return this.#steppers.get(all.linearSolver) ?? this.#keep(all.linearSolver, all);

@@ -172,13 +172,21 @@ constexpr Language kJavaScript = {"const ", javascript_literal, javascript_expre
 /// Name of the pointer from which a kind of leaf is read: p, d, u, t or s.
 char pointer(Op op) { return ir::info(op).name[0]; }
 
-/// The body of one function.
+/// An operation, or the end that writes the outputs.
+struct Statement {
+  std::string name;            ///< of its value; empty: of none
+  std::string text;            ///< lines
+  std::vector<Id> reads = {};  ///< values of other statements
+};
+
+/// The statements of one function.
 class PlainWriter {
  public:
   PlainWriter(const ir::Program& program, const Language& language)
       : program_(program),
         language_(language),
         names_(program.nodes.size()),
+        statement_of_(program.nodes.size(), kNone),
         live_(program.nodes.size(), false) {
     for (const Id output : program.outputs) live_[output] = true;
     for (std::size_t id = live_.size(); id-- > 0;) {
@@ -191,14 +199,25 @@ class PlainWriter {
     for (Id id = 0; id < program_.nodes.size(); ++id) {
       if (live_[id]) write_node(id);
     }
-    for (std::size_t k = 0; k < program_.outputs.size(); ++k)
-      body_ += "  out[" + std::to_string(k) + "] = " + names_[program_.outputs[k]] + ";\n";
+    Statement end;
+    for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
+      end.text += "  out[" + std::to_string(k) + "] = " + names_[program_.outputs[k]] + ";\n";
+      read(program_.outputs[k], end);
+    }
+    statements_.push_back(std::move(end));
   }
 
-  const std::string& body() const { return body_; }
+  /// By the order in which they run; `reads` are numbers of statements.
+  std::span<const Statement> statements() const { return statements_; }
   const std::set<Op>& used() const { return used_; }
 
  private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  void read(Id id, Statement& by) const {
+    if (statement_of_[id] != kNone) by.reads.push_back(static_cast<Id>(statement_of_[id]));
+  }
+
   void write_node(Id id) {
     const Node& node = program_.nodes[id];
     used_.insert(node.op);
@@ -208,21 +227,33 @@ class PlainWriter {
       names_[id] = std::string(1, pointer(node.op)) + "[" + std::to_string(node.slot()) + "]";
     } else {
       std::array<std::string, 3> operands;
-      for (std::size_t k = 0; k < node.operands().size(); ++k) operands[k] = names_[node.args[k]];
-      names_[id] = "t" + std::to_string(next_++);
-      body_ += "  " + std::string(language_.variable) + names_[id] + " = " +
-               language_.expression(node, operands) + ";\n";
+      Statement statement;
+      for (std::size_t k = 0; k < node.operands().size(); ++k) {
+        operands[k] = names_[node.args[k]];
+        read(node.args[k], statement);
+      }
+      names_[id] = statement.name = "t" + std::to_string(statements_.size());
+      statement.text = "  " + std::string(language_.variable) + names_[id] + " = " +
+                       language_.expression(node, operands) + ";\n";
+      statement_of_[id] = statements_.size();
+      statements_.push_back(std::move(statement));
     }
   }
 
   const ir::Program& program_;
   const Language& language_;
   std::vector<std::string> names_;
+  std::vector<std::size_t> statement_of_;  // by node; kNone: its name is a leaf or a number
   std::vector<bool> live_;
   std::set<Op> used_;
-  std::string body_;
-  std::size_t next_ = 0;
+  std::vector<Statement> statements_;
 };
+
+std::string text_of(std::span<const Statement> statements) {
+  std::string text;
+  for (const Statement& statement : statements) text += statement.text;
+  return text;
+}
 
 std::string counts(const PlainFunction& function) {
   const ir::LeafCounts& n = function.program.leaves;
@@ -244,10 +275,72 @@ std::string c_head(const PlainFunction& function, const std::set<Op>& used) {
   return text;
 }
 
-std::string javascript_head(const PlainFunction& function, const std::set<Op>& used) {
-  return "// " + counts(function) + "\nexport function " + function.name + "(p, d, u, " +
-         (used.contains(Op::Tangent) ? "t, " : "") + (used.contains(Op::Seed) ? "s, " : "") +
-         "out) {\n";
+std::string c_function(const PlainFunction& function, const PlainWriter& writer) {
+  return c_head(function, writer.used()) + text_of(writer.statements()) + "}\n";
+}
+
+// V8 does not optimise functions of more than 60 kB of its bytecode, 4,000 operations or so: they
+// take ten times as long. Longer functions are written in parts, whose values pass through an
+// array.
+constexpr std::size_t kMostStatements = 1000, kStatementsOfPart = 500;
+
+/// The parts of a function, and the places in the array of values that other parts read.
+class JavascriptParts {
+ public:
+  explicit JavascriptParts(std::span<const Statement> statements)
+      : statements_(statements), place_(statements.size(), kNone) {
+    for (std::size_t k = 0; k < statements.size(); ++k) {
+      for (const Id other : statements[k].reads)
+        if (part_of(other) != part_of(k) && place_[other] == kNone) place_[other] = values_++;
+    }
+  }
+
+  std::size_t count() const { return part_of(statements_.size() - 1) + 1; }
+  std::size_t values() const { return values_; }
+  std::string body(std::size_t part) const {
+    std::string text;
+    std::set<Id> known;
+    const std::size_t begin = part * kStatementsOfPart;
+    for (std::size_t k = begin; k < statements_.size() && part_of(k) == part; ++k) {
+      for (const Id other : statements_[k].reads) {
+        if (part_of(other) == part || !known.insert(other).second) continue;
+        text +=
+            "  const " + statements_[other].name + " = w[" + std::to_string(place_[other]) + "];\n";
+      }
+      text += statements_[k].text;
+      if (place_[k] != kNone)
+        text += "  w[" + std::to_string(place_[k]) + "] = " + statements_[k].name + ";\n";
+    }
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  static std::size_t part_of(std::size_t statement) { return statement / kStatementsOfPart; }
+
+  std::span<const Statement> statements_;
+  std::vector<std::size_t> place_;
+  std::size_t values_ = 0;
+};
+
+std::string javascript_function_source(const PlainFunction& function, const PlainWriter& writer) {
+  const std::string arguments = std::string("p, d, u, ") +
+                                (writer.used().contains(Op::Tangent) ? "t, " : "") +
+                                (writer.used().contains(Op::Seed) ? "s, " : "") + "out";
+  const std::string head =
+      "// " + counts(function) + "\nexport function " + function.name + "(" + arguments + ") {\n";
+  if (writer.statements().size() <= kMostStatements)
+    return head + text_of(writer.statements()) + "}\n";
+  const JavascriptParts parts(writer.statements());
+  std::string text = "const " + function.name + "_values = new Float64Array(" +
+                     std::to_string(parts.values()) + ");\n";
+  std::string calls;
+  for (std::size_t k = 0; k < parts.count(); ++k) {
+    const std::string name = function.name + "_part" + std::to_string(k);
+    text += "function " + name + "(" + arguments + ", w) {\n" + parts.body(k) + "}\n";
+    calls += "  " + name + "(" + arguments + ", " + function.name + "_values);\n";
+  }
+  return text + head + calls + "}\n";
 }
 
 std::string one_line(std::string text) {
@@ -264,7 +357,7 @@ struct Bodies {
 
 Bodies write_bodies(const char* call, std::span<const PlainFunction> functions,
                     const Language& language,
-                    std::string (*head)(const PlainFunction&, const std::set<Op>&)) {
+                    std::string (*write)(const PlainFunction&, const PlainWriter&)) {
   Bodies out;
   for (const PlainFunction& f : functions) {
     if (!is_identifier(f.name)) {
@@ -277,7 +370,7 @@ Bodies write_bodies(const char* call, std::span<const PlainFunction> functions,
     PlainWriter writer(expanded.program, language);
     writer.write();
     out.used.insert(writer.used().begin(), writer.used().end());
-    out.text += "\n" + head(expanded, writer.used()) + writer.body() + "}\n";
+    out.text += "\n" + write(expanded, writer);
   }
   return out;
 }
@@ -285,7 +378,7 @@ Bodies write_bodies(const char* call, std::span<const PlainFunction> functions,
 }  // namespace
 
 std::string c_source(std::span<const CFunction> functions) {
-  const Bodies bodies = write_bodies("c_source", functions, kC, c_head);
+  const Bodies bodies = write_bodies("c_source", functions, kC, c_function);
   std::string text = "#include <math.h>\n";
   for (const LibraryFunction& function : kLibrary) {
     if (bodies.used.contains(function.op)) text += "\n" + std::string(function.text);
@@ -294,7 +387,8 @@ std::string c_source(std::span<const CFunction> functions) {
 }
 
 std::string javascript_source(std::span<const PlainFunction> functions) {
-  const Bodies bodies = write_bodies("javascript_source", functions, kJavaScript, javascript_head);
+  const Bodies bodies =
+      write_bodies("javascript_source", functions, kJavaScript, javascript_function_source);
   std::vector<std::string_view> called;
   for (const Op op : bodies.used) {
     if (!ir::is_leaf(op) && !javascript_function(op).empty())

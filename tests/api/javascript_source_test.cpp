@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -31,6 +32,13 @@ struct Called {
   std::vector<Point> points;
 };
 
+/// Tangents that a function takes: one for each parameter, if any.
+std::size_t tangents(const ir::Program& program) {
+  const bool reads = std::ranges::any_of(
+      program.nodes, [](const ir::Node& node) { return node.op == ir::Op::Tangent; });
+  return reads ? program.leaves.parameters : 0;
+}
+
 /// Outputs by function, point by point.
 std::vector<std::vector<double>> run_in_node(const std::vector<Called>& called) {
   TemporaryDir folder;
@@ -42,11 +50,14 @@ std::vector<std::vector<double>> run_in_node(const std::vector<Called>& called) 
     const ir::LeafCounts& n = one.function.program.leaves;
     table += "[" + one.function.name + "," + std::to_string(one.points.size()) + "," +
              std::to_string(n.parameters) + "," + std::to_string(n.data) + "," +
-             std::to_string(n.uniforms) + "," +
-             std::to_string(one.function.program.outputs.size()) + "],\n";
+             std::to_string(n.uniforms) + "," + std::to_string(tangents(one.function.program)) +
+             "," + std::to_string(one.function.program.outputs.size()) + "],\n";
     for (const Point& point : one.points) {
       for (const auto* values : {&point.parameters, &point.data, &point.uniforms})
         numbers.insert(numbers.end(), values->begin(), values->end());
+      numbers.insert(
+          numbers.end(), point.tangents.begin(),
+          point.tangents.begin() + static_cast<std::ptrdiff_t>(tangents(one.function.program)));
     }
   }
   const std::string module = folder.path() / "f.mjs", in = folder.path() / "in",
@@ -57,14 +68,16 @@ std::vector<std::vector<double>> run_in_node(const std::vector<Called>& called) 
                            "const numbers = new Float64Array(bytes.buffer.slice(bytes.byteOffset, "
                            "bytes.byteOffset + bytes.byteLength));\n"
                            "const parts = [];\nlet at = 0;\n"
-                           "for (const [f, count, p, d, u, outputs] of [\n" +
+                           "for (const [f, count, p, d, u, t, outputs] of [\n" +
                                table +
                                "]) {\n"
                                "  for (let k = 0; k < count; ++k) {\n"
                                "    const out = new Float64Array(outputs);\n"
-                               "    f(numbers.subarray(at, at + p), numbers.subarray(at + p, at + "
-                               "p + d), numbers.subarray(at + p + d, at + p + d + u), out);\n"
-                               "    at += p + d + u;\n    parts.push(...out);\n  }\n}\n"
+                               "    const take = (n) => numbers.subarray(at, at += n);\n"
+                               "    const given = [take(p), take(d), take(u)];\n"
+                               "    const along = take(t);\n"
+                               "    if (f.length === 5) given.push(along);\n"
+                               "    f(...given, out);\n    parts.push(...out);\n  }\n}\n"
                                "writeFileSync(process.argv[3], new Float64Array(parts));\n";
   std::ofstream(in, std::ios::binary)
       .write(reinterpret_cast<const char*>(numbers.data()),
@@ -195,6 +208,77 @@ TEST(JavaScriptSource, RandomProgramsOfExactOpsHaveTheEvaluatorsBits) {
     }
   }
   EXPECT_GT(compared, 10000u);
+}
+
+// What the export writes for each energy.
+TEST(JavaScriptSource, EnergiesOfExactOpsHaveTheEvaluatorsBits) {
+  if (!has_node()) GTEST_SKIP() << "no node (Debian: nodejs)";
+  std::vector<Called> called;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const ir::Program f = random_program(seed, {.ops = exact_ops(), .outputs = 1});
+    const std::vector<std::uint32_t> slots = {0, 1, 2};
+    const std::string number = std::to_string(seed);
+    std::vector<Called> three = {
+        {{"slope" + number, "gradient and value", autodiff::scalar_gradient_and_value(f, slots)},
+         {}},
+        {{"hessian" + number, "Hessian", autodiff::hessian(f, slots)}, {}},
+        {{"hvp" + number, "product", autodiff::hvp(f, slots)}, {}}};
+    for (Called& one : three) {
+      for (std::uint64_t k = 0; k < 4; ++k)
+        one.points.push_back(
+            random_point(4 * seed + k, one.function.program.leaves, k == 3 ? 0.3 : 0));
+      called.push_back(std::move(one));
+    }
+  }
+  const auto results = run_in_node(called);
+  std::size_t compared = 0;
+  for (std::size_t c = 0; c < called.size(); ++c) {
+    const ir::Program& program = called[c].function.program;
+    for (std::size_t k = 0; k < called[c].points.size(); ++k) {
+      const auto expected = ir::evaluate<double>(program, called[c].points[k].inputs());
+      for (std::size_t out = 0; out < expected.size(); ++out, ++compared) {
+        ASSERT_TRUE(same_bits(results[c][k * expected.size() + out], expected[out]))
+            << called[c].function.name << ", point " << k;
+      }
+    }
+  }
+  EXPECT_GT(compared, 10000u);
+}
+
+// Browsers do not optimise functions of any length: long ones are written in parts.
+TEST(JavaScriptSource, PartsOfALongFunctionHaveTheEvaluatorsBits) {
+  if (!has_node()) GTEST_SKIP() << "no node (Debian: nodejs)";
+  std::vector<Called> called;
+  std::size_t parts = 0;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const ir::Program f = random_program(seed, {.operations = 4000,
+                                                .ops = {ir::Op::Add, ir::Op::Sub, ir::Op::Mul,
+                                                        ir::Op::Div, ir::Op::Sqrt, ir::Op::Max},
+                                                .outputs = 3});
+    std::vector<Point> points;
+    for (std::uint64_t k = 0; k < 4; ++k) points.push_back(random_point(seed + k, f.leaves));
+    called.push_back({{"long" + std::to_string(seed), "long", f}, points});
+    const std::string text = codegen::javascript_source(std::vector{called.back().function});
+    for (std::size_t at = 0; (at = text.find("\nfunction ", at)) != std::string::npos; ++at)
+      ++parts;
+    std::size_t from = 0, longest = 0;
+    for (std::size_t at = 0; (at = text.find("\n}\n", from)) != std::string::npos; from = at + 1)
+      longest = std::max<std::size_t>(
+          longest, std::count(text.begin() + static_cast<std::ptrdiff_t>(from),
+                              text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    EXPECT_LE(longest, 1600u);
+  }
+  EXPECT_GE(parts, 10u);
+  const auto results = run_in_node(called);
+  for (std::size_t c = 0; c < called.size(); ++c) {
+    for (std::size_t k = 0; k < called[c].points.size(); ++k) {
+      const auto expected =
+          ir::evaluate<double>(called[c].function.program, called[c].points[k].inputs());
+      for (std::size_t out = 0; out < expected.size(); ++out)
+        EXPECT_TRUE(same_bits(results[c][k * expected.size() + out], expected[out]))
+            << called[c].function.name << ", point " << k;
+    }
+  }
 }
 
 TEST(JavaScriptSource, RandomProgramsOfAllOpsAtOrdinaryNumbers) {

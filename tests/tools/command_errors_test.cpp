@@ -67,8 +67,9 @@ const Row kRows[] = {
      "topograd: springs: expected --mesh with arap, smooth, developable, multi alone, got it with "
      "springs\n"},
     {"misspelt problem", nullptr, "solve sprigns",
-     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
-     "colmap, openmvg, pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; did "
+     "topograd: expected the problem arap, smooth, developable, multi, springs, cloth, bundle, "
+     "bal, colmap, openmvg, pose-graph, nist, mgh or a file that ends in .json, got \"sprigns\"; "
+     "did "
      "you mean "
      "\"springs\"?\n"},
     {"misspelt option", nullptr, "solve springs --bakcend cpu",
@@ -90,8 +91,8 @@ const Row kRows[] = {
      "topograd: dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
-     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, bal, "
-     "colmap, openmvg, pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
+     "topograd: expected the problem arap, smooth, developable, multi, springs, cloth, bundle, "
+     "bal, colmap, openmvg, pose-graph, nist, mgh or a file that ends in .json, got \"nothing\"\n"},
     {"no data", nullptr, "solve nist", "topograd: nist: expected --data FOLDER\n"},
     {"no sets", nullptr, "solve nist --data MESH",
      "topograd: MESH: expected a file or a folder with files *.dat\n"},
@@ -141,6 +142,8 @@ const Row kRows[] = {
      "topograd: MESH:1: expected vertices, got none, and a face of 1\n"},
     {"width of one", nullptr, "solve springs --width 1 --backend cpu",
      "topograd: springs: expected a width in 2 .. 37837, got 1\n"},
+    {"a cloth of one vertex", nullptr, "solve cloth --width 1",
+     "topograd: cloth: expected a width in 2 .. 37837, got 1\n"},
     {"negative number of programs", nullptr, "check random --count -1",
      "topograd: --count: expected a number >= 0, got -1\n"},
     {"text for a number", nullptr, "solve springs --width many",

@@ -1,16 +1,20 @@
 // Problems as static files: what is written, what is refused, and the package's own tests in Node.
 #include "../../api/export_web.hpp"
 #include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,15 +63,10 @@ TEST(ExportWeb, WritesTheProblemAndThePackage) {
 }
 
 TEST(ExportWeb, NamesWhatItCannotExport) {
-  Pulled energy;
-  energy.problem.add_energy(cosh(energy.x[0]));
-  EXPECT_EQ(error_of(energy.problem),
-            "export web: energies have no residuals, and the module's method is "
-            "Levenberg-Marquardt");
   Pulled constrained;
   constrained.problem.add_equality(constrained.x[0] - 2.0);
   EXPECT_EQ(error_of(constrained.problem),
-            "export web: constraints are not part of the module's method");
+            "export web: constraints are not part of the module's methods");
   Pulled branches;
   const Value x = branches.x[0];
   branches.problem.add_residual(x < 0.5 ? x : 2.0 * x, {.label = "bent"});
@@ -79,8 +78,123 @@ TEST(ExportWeb, NamesWhatItCannotExport) {
             "export web: expected the method levenberg_marquardt or gauss_newton, got lbfgs");
   EXPECT_EQ(error_of(method.problem, {.solver = {.use_nonmonotonic_steps = true}}),
             "export web: expected the default of scale_free, jacobi_scaling, "
-            "use_nonmonotonic_steps and domain");
+            "use_nonmonotonic_steps, line_search and domain");
   EXPECT_EQ(error_of(method.problem), "");
+}
+
+TEST(ExportWeb, WritesEnergies) {
+  Pulled energy;
+  energy.problem.add_energy(cosh(energy.x[0]), {.label = "chain"});
+  const TemporaryDir folder;
+  const auto kernels = [&](Method method) {
+    const std::string out = folder.path() / std::string(name(method));
+    export_web(energy.problem, {.solver = {.method = method}}, out);
+    return read_file(out + "/kernels.js");
+  };
+  for (const Method method : {Method::automatic, Method::newton}) {
+    const std::string text = kernels(method);
+    EXPECT_NE(text.find("export function gradient0(p, d, u, out)"), std::string::npos) << text;
+    const bool second = text.find("export function hessian1(p, d, u, out)") != std::string::npos;
+    EXPECT_TRUE(second) << text;
+    // Rows are those of the residual alone.
+    EXPECT_NE(text.find("rows0("), std::string::npos);
+    EXPECT_EQ(text.find("rows1("), std::string::npos);
+  }
+  EXPECT_EQ(kernels(Method::lbfgs).find("hessian"), std::string::npos);
+}
+
+TEST(ExportWeb, NamesWhatItCannotExportOfEnergies) {
+  const auto with_energy = [](Pulled& one) { one.problem.add_energy(cosh(one.x[0])); };
+  Pulled method;
+  with_energy(method);
+  EXPECT_EQ(error_of(method.problem, {.solver = {.method = Method::levenberg_marquardt}}),
+            "export web: the problem has energies; expected the method newton or lbfgs, got "
+            "levenberg_marquardt");
+  EXPECT_EQ(error_of(method.problem, {.solver = {.method = Method::adam}}),
+            "export web: the problem has energies; expected the method newton or lbfgs, got adam");
+  EXPECT_EQ(error_of(method.problem, {.solver = {.line_search = {.max_evaluations = 3}}}),
+            "export web: expected the default of scale_free, jacobi_scaling, "
+            "use_nonmonotonic_steps, line_search and domain");
+  Pulled branches;
+  const Value x = branches.x[0];
+  branches.problem.add_energy(x < 0.5 ? x : 2.0 * x, {.label = "bent"});
+  EXPECT_EQ(error_of(branches.problem),
+            "export web: energy \"bent\" branches on a Value with `if`; a page cannot trace it "
+            "again: write the branch with select()");
+  std::vector<double> numbers = {1.0, 0.0};
+  Problem curved;
+  const Parameters point = curved.add_parameters(numbers, 2, "point");
+  curved.add_energy(point.vec2(0).x + 2.0 * point.vec2(0).y);
+  curved.set_manifold(point, 0, Manifold::sphere(2));
+  EXPECT_EQ(error_of(curved), "");
+  EXPECT_EQ(error_of(curved, {.solver = {.method = Method::newton}}),
+            "export web: newton knows no manifolds; expected lbfgs");
+}
+
+bool has_node() {
+  return std::system(
+             "node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' "
+             "> /dev/null 2>&1") == 0;
+}
+
+/// Solves an exported problem in Node with tight tolerances: its final cost, then the numbers of
+/// its array x.
+std::vector<double> solved_in_node(const Problem& problem, Method method) {
+  const TemporaryDir folder;
+  export_web(problem, {.solver = {.method = method}}, folder.path() / "out");
+  const std::string script = folder.path() / "solve.mjs", out = folder.path() / "numbers";
+  std::ofstream(script) << "import { writeFileSync } from 'node:fs';\n"
+                           "import { load } from './out/topograd.js';\n"
+                           "const p = await load(new URL('./out/', import.meta.url));\n"
+                           "const s = await p.minimize({ functionTolerance: 1e-15, maxIterations: "
+                           "500, parameterTolerance: 1e-12 });\n"
+                           "writeFileSync(process.argv[2], [s.finalCost, ...p.parameters('x')]"
+                           ".join('\\n'));\n";
+  EXPECT_EQ(std::system(("node '" + script + "' '" + out + "'").c_str()), 0);
+  std::ifstream file(out);
+  return {std::istream_iterator<double>(file), {}};
+}
+
+/// Compares with the library's minimum.
+void expect_same_minimum(Problem& problem, std::span<const double> x, Method method) {
+  const std::vector<double> got = solved_in_node(problem, method);
+  const Summary summary = solve(problem, {.backend = Backend::cpu,
+                                          .method = method,
+                                          .linear_solver = LinearSolver::cholesky,
+                                          .max_iterations = 500,
+                                          .function_tolerance = 1e-15,
+                                          .parameter_tolerance = 1e-12});
+  ASSERT_EQ(got.size(), x.size() + 1);
+  EXPECT_LT(summary.final_cost, summary.initial_cost);
+  EXPECT_NEAR(got[0], summary.final_cost, 1e-9 * std::abs(summary.final_cost));
+  for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(got[k + 1], x[k], 1e-5) << k;
+}
+
+TEST(ExportWeb, EnergiesBesideLossesBoundsUniformsAndManifolds) {
+  if (!has_node()) GTEST_SKIP() << "no Node 20 or newer";
+  for (const Method method : {Method::newton, Method::lbfgs}) {
+    SCOPED_TRACE(name(method));
+    std::vector<double> numbers = {0.5, -0.5, 1.5, 2.0};
+    Problem problem;
+    const Parameters x = problem.add_parameters(numbers, 2, "x");
+    const Uniform weight = problem.add_uniform(0.75);
+    problem.add_energy(weight * cosh(x.vec2(0).x - 2.0 * x.vec2(0).y), {.label = "chain"});
+    problem.add_energy(exp(x.vec2(1).x) - x.vec2(1).x * x.vec2(0).y + square(x.vec2(1).y));
+    for (const double at : {1.0, 1.2, 9.0})
+      problem.add_residual(x.vec2(0).x - at, {.loss = huber(0.5), .label = "outliers"});
+    problem.set_bounds(x, 1, 1, 0.25, 3.0);
+    problem.set_constant(x, 1, 0b01);
+    expect_same_minimum(problem, numbers, method);
+    EXPECT_EQ(numbers[3], 0.25);
+  }
+  std::vector<double> numbers = {1.0, 0.0, 0.0};
+  Problem curved;
+  const Parameters x = curved.add_parameters(numbers, 3, "x");
+  const Vec3 at = x.vec3(0);
+  curved.add_energy(exp(at.x) + at.y * at.z);
+  curved.add_residual(at.z - 2.0 * at.y + 1.0);
+  curved.set_manifold(x, 0, Manifold::sphere(3));
+  expect_same_minimum(curved, numbers, Method::lbfgs);
 }
 
 TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
@@ -100,11 +214,12 @@ TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
 TEST(ExportCommand, SaysWhatIsWrong) {
   const TemporaryDir folder;
   const std::string out = " --out '" + (folder.path() / "out").string() + "'";
-  const CommandResult multi = topograd("export web multi --icosphere 1" + out);
+  const CommandResult multi = topograd("export web multi --icosphere 1 --method lm" + out);
   EXPECT_EQ(multi.status, 2);
   EXPECT_EQ(multi.err,
-            "topograd: export web: energies have no residuals, and the module's method is "
-            "Levenberg-Marquardt\n");
+            "topograd: export web: the problem has energies; expected the method newton or lbfgs, "
+            "got levenberg_marquardt\n");
+  EXPECT_EQ(topograd("export web springs --method bfgs --width 4" + out).status, 2);
   EXPECT_EQ(topograd("export web springs --width 4").status, 2);
   EXPECT_EQ(topograd("export web nowhere" + out).status, 2);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
@@ -116,9 +231,7 @@ TEST(ExportCommand, SaysWhatIsWrong) {
 
 // The package's tests solve what the command exports, and compare with its own solves.
 TEST(ExportCommand, PackageTestsPassInNode) {
-  if (std::system("node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' "
-                  "> /dev/null 2>&1") != 0)
-    GTEST_SKIP() << "no Node 20 or newer";
+  if (!has_node()) GTEST_SKIP() << "no Node 20 or newer";
   const TemporaryDir folder;
   const std::string log = folder.path() / "log";
   const std::string line = "cd '" + (source_dir() / "web").string() + "' && TOPOGRAD='" +

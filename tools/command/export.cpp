@@ -17,6 +17,7 @@ namespace {
 
 struct ExportArguments {
   ProblemArguments problem;
+  std::string method;
   std::string out;
   bool page = false;
 };
@@ -44,6 +45,7 @@ std::string title_of(const NamedProblem& named, const ProblemArguments& argument
 void export_to_web(const ExportArguments& arguments) {
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   WebExportOptions options{.name = title_of(*named, arguments.problem), .solver = named->options()};
+  if (!arguments.method.empty()) options.solver.method = parse_method(arguments.method);
   options.page = arguments.page;
   options.faces = faces_of(*named);
   const WebExport done = export_web(named->problem(), options, arguments.out);
@@ -67,6 +69,9 @@ void add_export(Command app) {
   add_data_option(web, arguments->problem);
   add_generator_options(web, arguments->problem);
   web.group("What is written");
+  web.option("--method", &arguments->method, "how solves take steps; the last two with energies")
+      .choices({"levenberg_marquardt", "gauss_newton", "newton", "lbfgs"})
+      .shown_default("levenberg_marquardt; lbfgs with energies");
   web.option("--out", &arguments->out, "folder; it is made if it is not there").required();
   web.flag("--page", arguments->page, "also index.html, which shows the problem and solves it");
   web.callback([arguments] { export_to_web(*arguments); });

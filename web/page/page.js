@@ -505,7 +505,7 @@ try {
   const device = new URLSearchParams(location.search).get("device") ?? undefined;
   const address = new URL("problem.bin", location.href);
   problem = await load(address, { device }).catch((what) => {
-    if (what.code !== "adapter") throw what;
+    if (what.code !== "adapter" && what.code !== "device") throw what;
     shown.missing = what.message;
     return load(address, { device: "javascript" });
   });

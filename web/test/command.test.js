@@ -124,6 +124,70 @@ test("meshes", { skip }, async () => {
   await compare(["smooth", "--icosphere", "2"], {}, ["--linear", "cholesky"]);
 });
 
+/** Compares the first steps with the command's, which has these options beside. */
+async function compareSteps(count, args, nativeOptions, options = {}) {
+  const { history } = native([...args, ...nativeOptions, "--max-iterations", String(count)]);
+  const { p } = await load(args);
+  assert.equal(p.device, "JavaScript");
+  let at = 0;
+  close(p.cost(), history[0].cost, 1e-12, "initial cost");
+  for await (const step of p.solve({ ...options, maxIterations: count })) {
+    close(step.cost, history[++at].cost, 1e-9, `cost of step ${at}`);
+    assert.equal(step.accepted, history[at].accepted);
+  }
+  assert.equal(at, count);
+  return p;
+}
+
+test("energies by newton take the command's steps", { skip }, async () => {
+  for (const args of [
+    ["cloth", "--width", "8"],
+    ["multi", "--icosphere", "1", "--perturb", "0.05"],
+  ]) {
+    const { steps, report } = await compare([...args, "--method", "newton"], {}, ["--linear", "cholesky"]);
+    assert.equal(steps.length, report.iterations);
+    steps.forEach((step, k) => close(step.cost, report.history[k + 1].cost, 1e-9, `cost of step ${k + 1}`));
+  }
+  // Steps at which terms change sides enlarge rounding, but end at the same minimum.
+  const { steps, report } =
+    await compare(["developable", "--icosphere", "1", "--edges", "--perturb", "0.05", "--method", "newton"],
+                  {}, ["--linear", "cholesky"]);
+  steps.slice(0, 10).forEach((step, k) =>
+    close(step.cost, report.history[k + 1].cost, 1e-9, `cost of step ${k + 1}`));
+});
+
+test("energies by lbfgs and by conjugate gradients take the command's first steps", { skip }, async () => {
+  const p = await compareSteps(25, ["cloth", "--width", "6"], []);  // lbfgs unless it is told otherwise
+  await assert.rejects(p.minimize({ method: "gauss_newton" }), { code: "argument" });
+  await compareSteps(10, ["cloth", "--width", "8", "--method", "newton"], ["--linear", "pcg"],
+                     { linearSolver: "cg" });
+  const hinge = ["developable", "--icosphere", "2", "--energy", "hinge", "--perturb", "0.05"];
+  await compareSteps(6, [...hinge, "--method", "newton"], ["--linear", "cholesky"]);
+  await compareSteps(10, ["developable", "--icosphere", "2", "--perturb", "0.05"], []);
+});
+
+test("a dragged vertex of a cloth is followed, and the cloth falls back", { skip }, async () => {
+  const { p } = await load(["cloth", "--width", "8", "--method", "newton"]);
+  const rest = await p.minimize();
+  const [x, y, z] = p.parameters("positions").subarray(60, 63);
+  for (let k = 1; k <= 5; ++k) {
+    p.pin("positions", 20, [x, y + k / 50, z]);
+    await p.minimize({ maxIterations: 2, reuseFactor: true, linearTolerance: 0.1 });
+  }
+  const held = await p.minimize();
+  assert.deepEqual([...p.parameters("positions").subarray(60, 63)], [x, y + 0.1, z]);
+  assert.equal(held.status, "convergence");
+  assert.ok(held.finalCost > rest.finalCost + 1e-3, `${held.finalCost}, ${rest.finalCost}`);
+  p.release("positions", 20);
+  const released = await p.minimize();
+  assert.ok(released.finalCost < held.finalCost, `${released.finalCost}, ${held.finalCost}`);
+  // A heavier cloth sinks deeper.
+  p.set("weight", p.data("weight").map((value) => 3 * value));
+  const heavier = p.cost();
+  assert.ok(heavier > 2 * released.finalCost, `${heavier}`);
+  assert.ok((await p.minimize()).finalCost < heavier - 0.01);
+});
+
 test("the deformation of spot, and the size of its folder", { skip }, async () => {
   const args = ["arap", "--mesh", join(source, "samples/data/spot.obj")];
   const { p, summary } = await compare(args, { maxIterations: 4 },

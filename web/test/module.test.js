@@ -1,55 +1,17 @@
 // The module alone, on problems that are written here.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, test } from "node:test";
-import { pathToFileURL } from "node:url";
 
-import { TopogradError, load } from "../topograd.js";
+import { load } from "../topograd.js";
+import { code, indices, removeFolders, write } from "./problems.js";
 
-const folders = [];
-after(() => folders.forEach((folder) => rmSync(folder, { recursive: true })));
-
-/** Writes a folder as `topograd export web` does, and returns its address. */
-function write(header, kernels, change = (bytes) => bytes) {
-  const parts = [];
-  let size = 0;
-  const place = (numbers) => {
-    while (size % 8 !== 0) {
-      parts.push(Buffer.alloc(1));
-      ++size;
-    }
-    const at = size;
-    parts.push(Buffer.from(numbers.buffer));
-    size += numbers.byteLength;
-    return { at, length: numbers.length };
-  };
-  const placed = JSON.stringify(header, (_, value) =>
-    value instanceof Float64Array || value instanceof Uint32Array ? place(value) : value);
-  const text = Buffer.from(placed.padEnd(Math.ceil(placed.length / 8) * 8));
-  const start = Buffer.alloc(16);
-  start.write("TGWEB\n");
-  start.writeUInt32LE(1, 8);
-  start.writeUInt32LE(text.length, 12);
-  const folder = mkdtempSync(join(tmpdir(), "topograd-"));
-  folders.push(folder);
-  writeFileSync(join(folder, "problem.bin"), change(Buffer.concat([start, text, ...parts])));
-  writeFileSync(join(folder, "kernels.js"), kernels);
-  return pathToFileURL(folder + "/");
-}
+after(removeFolders);
 
 const misraX = [77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1,
                 689.1, 760.0];
 const misraY = [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.40,
                 75.47, 81.78];
-
-/** Rows of indices as the columns of differences that the file has. */
-function indices(...rows) {
-  return Uint32Array.from(rows[0].flatMap((_, c) =>
-    rows.map((row, i) => row[c] - (i > 0 ? rows[i - 1][c] : 0))));
-}
 
 /** NIST's Misra1a: y = b1 (1 - exp(-b2 x)). */
 function misra(start, more = {}) {
@@ -131,13 +93,6 @@ export function cost(p, d, u, out) { out[0] = (Math.hypot(p[2] - p[0], p[3] - p[
 export function endRows(p, d, u, out) { out.set([p[0] - d[0], p[1] - d[1], 1, 0, 0, 1]); }
 export function endCost(p, d, u, out) { out[0] = ((p[0] - d[0]) ** 2 + (p[1] - d[1]) ** 2) / 2; }`];
 }
-
-const code = (expected, part) => (error) => {
-  assert.ok(error instanceof TopogradError, String(error));
-  assert.equal(error.code, expected);
-  assert.match(error.message, part);
-  return true;
-};
 
 test("Misra1a reaches NIST's certified values from both of its starts", async () => {
   for (const start of [[500, 0.0001], [250, 0.0005]]) {

@@ -61,6 +61,29 @@ test("a mesh is solved, and follows a handle", { skip }, async () => {
   assert.ok(site.requested.every((path) => path.startsWith("/mesh/")), site.requested.join());
 });
 
+test("a cloth falls, and follows a handle", { skip }, async () => {
+  const url = exported("cloth", "cloth", "--width", "8", "--method", "newton");
+  site.requested = [];
+  await browser.open(`${url}?device=webgpu`);
+  const said = await browser.evaluate("document.getElementById('how').textContent");
+  assert.match(said, /by JavaScript \(energies are minimised in JavaScript\)/);
+  await browser.evaluate("document.getElementById('solve').click()");
+  await browser.until("page.status");
+  assert.equal(await browser.evaluate("page.status"), "convergence");
+  const rest = await browser.evaluate("page.cost"), vertex = await browser.evaluate("page.highest()");
+  const at = await browser.evaluate(`page.place(${vertex})`);
+  await browser.mouse("mousePressed", at);
+  for (let k = 1; k <= 10; ++k) await browser.mouse("mouseMoved", [at[0], at[1] - 6 * k]);
+  await browser.mouse("mouseReleased", [at[0], at[1] - 60], 0);
+  const handle = await browser.evaluate("page.handle");
+  await browser.until(`page.solves > 0 && page.place(${handle})[1] < ${at[1] - 50}`);
+  assert.ok(await browser.evaluate("page.cost") > rest);
+  const { length } = await browser.evaluate("document.getElementById('state').value.match(/solves\\/s/)");
+  assert.equal(length, 1);
+  assert.deepEqual(browser.errors, []);
+  assert.ok(site.requested.every((path) => path.startsWith("/cloth/")), site.requested.join());
+});
+
 test("a curve takes the points of a dropped file", { skip }, async () => {
   await browser.open(exported("curve", join(source, "samples/data/curve_fit.json")));
   const drop = (text) => browser.evaluate(`{

@@ -3,6 +3,7 @@
 
 #include "../../../api/formats/mesh/mesh.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../solver/check_gradients.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../../../tools/problems/cloth.hpp"
 #include "../../../tools/problems/developable.hpp"
 #include "../../../tools/problems/multi.hpp"
 #include "../../../tools/problems/smooth.hpp"
@@ -244,6 +246,43 @@ TEST(Developable, NewtonReachesZero) {
                                                 .function_tolerance = 1e-9});
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
   EXPECT_LT(summary.final_cost, 1e-9 * summary.initial_cost);
+}
+
+TEST(Cloth, EnergiesAreThoseOfTheirDefinitions) {
+  const auto cloth = problems::cloth(3);
+  EXPECT_EQ(cloth->problem.energy_count(), 8u + 8u + 9u + 9u);  // triangles, edges, vertices
+  // Flat at the height 2, without the ball's touch: the weight alone.
+  for (std::size_t k = 0; k < 9; ++k) {
+    const auto at = [&](std::size_t c) -> double& { return cloth->positions[3 * k + c]; };
+    at(0) = 0.5 * static_cast<double>(k % 3);
+    at(1) = 2;
+    at(2) = 0.5 * static_cast<double>(k / 3);
+  }
+  EXPECT_NEAR(Evaluator(cloth->problem, {.backend = Backend::cpu}).cost(), 0.2 * 9.81 * 2, 1e-12);
+  // Stretched by half along x: E = 5/8 in one direction, over one square metre.
+  for (std::size_t k = 0; k < 9; ++k) cloth->positions[3 * k] *= 1.5;
+  const double strain = (1.5 * 1.5 - 1) / 2, stretched = (60 + 40 / 2.0) * strain * strain;
+  EXPECT_NEAR(Evaluator(cloth->problem, {.backend = Backend::cpu}).cost(),
+              0.2 * 9.81 * 2 + stretched, 1e-10);
+}
+
+TEST(Cloth, NewtonLaysItOverTheBall) {
+  const auto cloth = problems::cloth(9);
+  const GradientCheck check = check_gradients(cloth->problem);
+  EXPECT_TRUE(check.passed()) << (check.messages.empty() ? "" : check.messages.front());
+  const std::vector<double> start = cloth->positions;
+  const Summary summary = solve(cloth->problem, {.backend = Backend::cpu,
+                                                 .method = Method::newton,
+                                                 .linear_solver = LinearSolver::cholesky,
+                                                 .max_iterations = 200});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  const auto height = [&](std::size_t k) { return cloth->positions[3 * k + 1]; };
+  EXPECT_NEAR(height(40), 0.95, 0.02);  // the middle, on top of the ball
+  EXPECT_LT(height(4), 0.65);           // the middle of a side hangs below the corners
+  EXPECT_LT(summary.final_cost, summary.initial_cost / 5);
+  for (const std::size_t corner : {0, 8, 72, 80})
+    for (std::size_t c = 0; c < 3; ++c)
+      EXPECT_EQ(cloth->positions[3 * corner + c], start[3 * corner + c]);
 }
 
 TEST(Multi, WeightsMoveTheMinimumWithoutNewTopologies) {

@@ -7,6 +7,7 @@
 #include "../../../api/formats/pose_graph_start.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
+#include "../../problems/cloth.hpp"
 #include "../../problems/developable.hpp"
 #include "../../problems/mgh.hpp"
 #include "../../problems/springs.hpp"
@@ -43,6 +44,18 @@ template <class Made>
 std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made) {
   return std::make_unique<PlainProblem<Made>>(std::move(made));
 }
+
+class ClothProblem final : public NamedProblem {
+ public:
+  explicit ClothProblem(std::uint32_t width) : cloth_(problems::cloth(width)) {}
+  Problem& problem() override { return cloth_->problem; }
+  problems::TriangleMesh mesh() const override {
+    return {cloth_->positions, cloth_->start.triangles};
+  }
+
+ private:
+  std::unique_ptr<problems::Cloth> cloth_;
+};
 
 class BundleProblem final : public NamedProblem {
  public:
@@ -299,16 +312,17 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
 }
 
 const std::vector<std::string>& problem_names() {
-  static const std::vector<std::string> kNames = {"arap",    "smooth",     "developable", "multi",
-                                                  "springs", "bundle",     "bal",         "colmap",
-                                                  "openmvg", "pose-graph", "nist",        "mgh"};
+  static const std::vector<std::string> kNames = {
+      "arap", "smooth", "developable", "multi",      "springs", "cloth", "bundle",
+      "bal",  "colmap", "openmvg",     "pose-graph", "nist",    "mgh"};
   return kNames;
 }
 
 const std::vector<ProblemKind>& problem_kinds() {
   static const std::vector<ProblemKind> kKinds = [] {
     std::vector<ProblemKind> all;
-    for (const char* name : {"arap", "bundle", "developable", "multi", "smooth", "springs"})
+    for (const char* name :
+         {"arap", "bundle", "cloth", "developable", "multi", "smooth", "springs"})
       all.push_back({name, is_on_mesh(name), {}});
     for (const problems::MghProblem& row : problems::mgh_problems())
       all.push_back({"mgh", false, row.name});
@@ -319,7 +333,8 @@ const std::vector<ProblemKind>& problem_kinds() {
 
 void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope) {
   const std::vector<std::string>& meshes = mesh_problem_names();
-  std::vector<std::string> shuffled = scope.on_grids;
+  std::vector<std::string> grids = scope.on_grids, shuffled = scope.on_grids;
+  grids.push_back("cloth");
   shuffled.insert(shuffled.end(), meshes.begin(), meshes.end());
   std::vector<std::string> names = problem_names();
   names.insert(names.end(), scope.also.begin(), scope.also.end());
@@ -350,7 +365,7 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   app.flag("--edges", arguments.edges, "add the lengths of edges as residuals")
       .only_with({"developable"});
   app.option("--width", &arguments.width, "vertices along a side of the grid")
-      .only_with(scope.on_grids);
+      .only_with(std::move(grids));
   app.option("--shuffle", &arguments.shuffle,
              "seed of a permutation of vertices and residuals or triangles")
       .only_with(shuffled);
@@ -456,6 +471,8 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     return timed(
         [&] { return plain(problems::springs(arguments.width, arguments.shuffle, share)); });
   }
+  if (arguments.name == "cloth")
+    return timed([&] { return std::make_unique<ClothProblem>(arguments.width); });
   if (arguments.name == "nist") {
     return make_nist(only("nist", read_nist_sets(arguments)), 0);
   }

@@ -1,0 +1,555 @@
+// Minimises a scalar cost along directions: the line search, the rules for the end, and the escape
+// from points without a gradient. Rules and numbers are those of the library.
+import { Lbfgs, ProjectedNewton, TruncatedNewton } from "./energy.js";
+import { dot } from "./linear.js";
+import { reached, verdict } from "./rules.js";
+
+const unit = 2 ** -52;
+/** Changes of the cost below so many units of rounding of the initial cost are invisible. */
+const costRounding = 64;
+/** Changes of the cost below so many units say nothing about a step. */
+const hiddenUnits = 4;
+/** The first trial may promise this many times the cost, here or at the start. */
+const mostPromised = 10;
+/** Gradients count as this share of the first one at least. */
+const shareOfStart = 1e-4;
+/** Steps whose decrease must be small together: a share of all, and at least so many. */
+const leastWindow = 5, windowShare = 10;
+/** The share of the decrease so far that a small step may still promise, of the function tolerance. */
+const promise = 1e-6;
+/** A first step changes the cost by this share of it at least. */
+const leastChange = 1e-10;
+/** Times that a descent goes on after its gradient contradicted it, in units of its claim. */
+const mostReturns = 3, mostContradicted = 10;
+/** Distance of an escape, as a share of the root mean square of x. */
+const escapeDistance = 1e-3;
+/** A distance from a bound below this share of the numbers counts as none. */
+const near = 1e-10;
+
+// c₁ and c₂ of the strong Wolfe conditions, and how far a search goes.
+const sufficientDecrease = 1e-4, sufficientCurvature = 0.9;
+const maxExpansion = 10, minStepSize = 1e-9, maxEvaluations = 20;
+
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+const norm = (v) => Math.sqrt(dot(v, v, v.length));
+const isNormal = (value) => Number.isFinite(value) && Math.abs(value) >= 2 ** -1022;
+
+/** Largest component, NaN if there is one, and the square of the norm. */
+function normsOf(g) {
+  let max = 0, squared = 0;
+  for (const value of g) {
+    max = Math.abs(value) <= max || Number.isNaN(max) ? max : Math.abs(value);
+    squared += value * value;
+  }
+  return { max, squared };
+}
+
+/** Minimiser of the cubic with the values and slopes of both points, or NaN. Nocedal & Wright, 3.59. */
+function cubicMinimiser(a, b) {
+  const d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step);
+  const root = Math.sqrt(d1 * d1 - a.slope * b.slope), d2 = b.step > a.step ? root : -root;
+  return b.step - (b.step - a.step) * (b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2);
+}
+
+/**
+ * A step with φ(α) <= φ(0) + c₁ α φ'(0) and |φ'(α)| <= c₂ |φ'(0)|, by bracketing and cubic
+ * interpolation; the best one with a sufficient decrease if the bound on evaluations comes first.
+ *
+ * Source: Nocedal & Wright, 2nd ed., algorithms 3.5 and 3.6; Hager & Zhang (2005) where rounding hides
+ * differences.
+ *
+ * @param look evaluates a step: { step, value, slope, usable }; undefined ends the search
+ * @returns { point, evaluations }; no point: nothing was found
+ */
+async function strongWolfe(look, start, initial, resolution) {
+  let evaluations = 0, ended = false;
+  const evaluate = async (step) => {
+    ++evaluations;
+    const point = await look(step);
+    ended ||= point === undefined;
+    return point;
+  };
+  const mayGoOn = () => !ended && evaluations < maxEvaluations;
+  const isHidden = (p) => p.usable && Math.abs(p.value - start.value) <= resolution &&
+                          p.slope <= (2 * sufficientDecrease - 1) * start.slope;
+  const decreases = (p) => p.usable && (isHidden(p) ||
+    p.value <= start.value + sufficientDecrease * p.step * start.slope);
+  const isFlat = (p) => Math.abs(p.slope) <= sufficientCurvature * Math.abs(start.slope);
+  const isUnseen = (p) => p.usable && p.slope < 0 && !isFlat(p) && -p.step * start.slope <= resolution &&
+                          Math.abs(p.value - start.value) <= resolution;
+  const found = (point) => ({ point: ended ? undefined : point, evaluations });
+  const zoom = async (low, high) => {
+    while (mayGoOn()) {
+      const width = high.step - low.step;
+      if (Math.abs(width) < minStepSize * Math.max(Math.abs(low.step), 1e-300)) break;
+      const a = low.step + 0.1 * width, b = low.step + 0.9 * width;
+      let step = high.usable ? cubicMinimiser(low, high) : low.step + width / 2;
+      step = Number.isFinite(step) ? clamp(step, Math.min(a, b), Math.max(a, b)) : low.step + width / 2;
+      const p = await evaluate(step);
+      if (ended) break;
+      if (!decreases(p) || (p.value >= low.value && !isHidden(p))) {
+        high = p;
+        continue;
+      }
+      if (isFlat(p)) return found(p);
+      if (p.slope * width >= 0) high = low;
+      low = p;
+    }
+    return found(low.step > 0 ? low : undefined);
+  };
+  let last = start, now = await evaluate(initial);
+  while (mayGoOn() && isUnseen(now)) now = await evaluate(maxExpansion * now.step);
+  for (let first = true; mayGoOn(); first = false) {
+    const rises = !first && now.value >= last.value && !isHidden(now);
+    if (!decreases(now) || rises) return zoom(last, now);
+    if (isFlat(now)) return found(now);
+    if (now.slope >= 0) return zoom(now, last);
+    const next = cubicMinimiser(last, now), most = maxExpansion * now.step;
+    last = now;
+    now = await evaluate(Number.isFinite(next) ? clamp(next, 2 * last.step, most) : most);
+  }
+  if (!ended && decreases(now)) return found(now);
+  return found(last.step > 0 ? last : undefined);
+}
+
+/** Numbers in [-1, 1) of the Mersenne twister with 64 bits. Source: Nishimura, TOMACS 10 (2000). */
+function randomNumbers(seed, count) {
+  const size = 312, mask = (1n << 64n) - 1n, low = (1n << 31n) - 1n, state = [BigInt(seed)];
+  for (let k = 1; k < size; ++k) {
+    const last = state[k - 1];
+    state.push((6364136223846793005n * (last ^ (last >> 62n)) + BigInt(k)) & mask);
+  }
+  let at = size;
+  const next = () => {
+    if (at === size) {
+      for (let k = 0; k < size; ++k) {
+        const y = (state[k] & (mask ^ low)) | (state[(k + 1) % size] & low);
+        state[k] = state[(k + size / 2) % size] ^ (y >> 1n) ^ ((y & 1n) === 1n ? 0xb5026f5aa96619e9n : 0n);
+      }
+      at = 0;
+    }
+    let y = state[at++];
+    y ^= (y >> 29n) & 0x5555555555555555n;
+    y ^= (y << 17n) & 0x71d67fffeda60000n;
+    y ^= (y << 37n) & 0xfff7eee000000000n;
+    return y ^ (y >> 43n);
+  };
+  return Float64Array.from({ length: count }, () => -1 + 2 * (Number(next() >> 11n) * 2 ** -53));
+}
+
+/** Bounds of the columns of a step. Source: Bertsekas, Projected Newton Methods (1982). */
+class Box {
+  constructor(model, pinned) {
+    this.model = model;
+    this.pinned = pinned;
+    this.bounded = model.lower !== undefined;
+    this.held = pinned.slice();
+  }
+
+  #bound(k, move) {
+    return move < 0 ? this.model.lower[k] : this.model.upper[k];
+  }
+
+  /** Finds the columns that the gradient pushes against a bound. */
+  look(x, g) {
+    this.held.set(this.pinned);
+    for (let c = 0; this.bounded && c < g.length; ++c) {
+      const k = this.model.scalarOf[c], to = this.#bound(k, -g[c]);
+      const distance = near * Math.max(Math.abs(x[k]), Math.abs(to));
+      if (g[c] !== 0 && Number.isFinite(to) && Math.abs(x[k] - to) <= distance) this.held[c] = 1;
+    }
+  }
+
+  /** Makes held columns end on their bounds. */
+  finish(x, direction) {
+    const { lower, upper, scalarOf } = this.model;
+    for (let c = 0; this.bounded && c < direction.length; ++c) {
+      if (this.held[c] === 0 || this.pinned[c] !== 0) continue;
+      const k = scalarOf[c], low = Math.abs(x[k] - lower[k]) <= Math.abs(x[k] - upper[k]);
+      direction[c] = (low ? lower[k] : upper[k]) - x[k];
+    }
+  }
+
+  /** The length beyond which a step no longer moves. */
+  longest(x, direction) {
+    if (!this.bounded) return Infinity;
+    let out = 0;
+    direction.forEach((move, c) => {
+      const k = this.model.scalarOf[c];
+      if (move !== 0) out = Math.max(out, (this.#bound(k, move) - x[k]) / move);
+    });
+    return out > 0 ? out : 1;
+  }
+
+  /** The gradient without what it pushes against bounds. */
+  project(x, g) {
+    if (!this.bounded) return g;
+    return g.map((value, c) => {
+      const k = this.model.scalarOf[c];
+      return x[k] === this.#bound(k, -value) ? 0 : value;
+    });
+  }
+
+  slope(x, g, direction) {
+    if (!this.bounded) return dot(g, direction, g.length);
+    let sum = 0;
+    direction.forEach((move, c) => {
+      const k = this.model.scalarOf[c];
+      if (move !== 0 && x[k] !== this.#bound(k, move)) sum += g[c] * move;
+    });
+    return sum;
+  }
+}
+
+/** The course of a minimisation from one start. */
+class Descent {
+  /**
+   * @param paused awaited now and then; true: the caller ends the solve
+   * @param isChanged true if the caller has changed numbers
+   */
+  constructor(energies, x, options, before, { paused, isChanged, seconds, fail }) {
+    const { model } = energies, vector = () => new Float64Array(model.m);
+    Object.assign(this, { energies, model, x, options, paused, isChanged, seconds, fail });
+    this.before = before;  // steps of the solve before this start
+    this.box = new Box(model, energies.pinned);
+    this.start = x.slice();
+    this.history = [];
+    this.escapes = 0;
+    this.verdict = undefined;
+    this.changed = false;
+    this.linear = 0;
+    this.g = vector();
+    this.trialG = vector();
+    this.direction = vector();
+    this.trial = x.slice();
+    this.trialStep = NaN;
+  }
+
+  get iterations() {
+    return this.before + this.history.length - 1;
+  }
+  get #first() {
+    return this.history[0];
+  }
+
+  /** Yields steps; then `verdict` is set, `changed` is true or the caller has ended the solve. */
+  async *run() {
+    for (let returns = 0;;) {
+      do {
+        yield* this.#descend();
+        if (this.verdict === undefined) return;
+        const escaped = this.#escape();
+        if (escaped === undefined) break;
+        yield escaped;
+      } while (true);
+      if (!this.#isContradicted()) return;
+      if (++returns > mostReturns) {
+        this.verdict = verdict("no_convergence", `${this.verdict.message}; but the gradient promises more`);
+        return;
+      }
+    }
+  }
+
+  #makeSearch() {
+    const { energies, options } = this;
+    if (options.method === "lbfgs") return new Lbfgs(energies, options);
+    return energies.factor === undefined ? new TruncatedNewton(energies, options)
+      : new ProjectedNewton(energies);
+  }
+
+  async *#descend() {
+    const { energies, x, g, box, history } = this;
+    this.verdict = undefined;
+    this.search = this.#makeSearch();
+    this.path = history.reduce((sum, step) => sum + (step.accepted ? step.stepNorm : 0), 0);
+    this.failedBefore = false;
+    this.cost = energies.gradient(x, g);
+    this.norms = normsOf(box.project(x, g));
+    if (!Number.isFinite(this.cost))
+      throw this.fail("nonfinite", `the cost of the start is ${this.cost}`);
+    if (!Number.isFinite(this.norms.max))
+      throw this.fail("nonfinite", "a derivative is not finite at the start");
+    if (history.length === 0) {
+      this.initial = this.cost;
+      this.#record({ cost: this.cost, change: 0, stepNorm: 0, accepted: false });
+    }
+    this.#checkLimits();
+    while (this.verdict === undefined) {
+      if (await this.paused()) return;
+      if (this.isChanged()) {
+        this.changed = true;
+        return;
+      }
+      const step = await this.#iterate();
+      if (step === undefined) return;
+      if (step !== null) yield step;
+    }
+  }
+
+  #record(step) {
+    this.history.push({ ...step, gradientMax: this.norms.max, gradientNorm: Math.sqrt(this.norms.squared) });
+  }
+
+  /** What the caller is told of the last step. */
+  #told(step) {
+    return { iteration: this.iterations, cost: this.cost, accepted: step.accepted,
+             gradient: this.norms.max, radius: step.length, linearIterations: step.linear,
+             seconds: this.seconds() };
+  }
+
+  #checkLimits() {
+    if (this.verdict !== undefined) return;
+    const o = this.options, bound = o.gradientTolerance * shareOfStart * this.#first.gradientMax;
+    if (this.norms.max <= bound)
+      this.verdict = reached("gradient tolerance reached: max |gradient|:", this.norms.max, bound);
+    else if (this.seconds() >= o.timeLimitSeconds)
+      this.verdict = verdict("no_convergence", `time limit reached: ${o.timeLimitSeconds} s`);
+    else if (this.iterations >= o.maxIterations)
+      this.verdict = verdict("no_convergence", `maximum number of iterations reached: ${o.maxIterations}`);
+  }
+
+  /** Changes of the cost below this mean convergence, or rounding. */
+  #resolution() {
+    return Math.max(this.options.functionTolerance * Math.abs(this.cost),
+                    costRounding * unit * Math.abs(this.initial));
+  }
+
+  async #look(length) {
+    if (await this.paused()) return undefined;
+    const { model, x, direction, trial, trialG, box } = this;
+    model.plus(x, direction, length, trial);
+    const value = this.energies.gradient(trial, trialG), slope = box.slope(trial, trialG, direction);
+    const usable = Number.isFinite(value) && Number.isFinite(slope);
+    this.trialStep = length;
+    this.trialCost = value;
+    if (usable && slope >= 0 && length > 0) this.beyond = Math.min(this.beyond, length);
+    return { step: length, value, slope, usable };
+  }
+
+  /** A direction that leads down: its slope, 0 if there is none, and the first length. */
+  async #aim() {
+    const { search, box, x, g, direction } = this;
+    const leadsDown = (value) => value < 0 && Number.isFinite(value);
+    let slope = 0;
+    this.linearHere = 0;
+    box.look(x, g);
+    do {
+      if (!await search.compute(x, g, box.held, direction, this.paused)) return undefined;
+      this.linearHere = search.iterations;
+      box.finish(x, direction);
+      slope = box.slope(x, g, direction);
+    } while (!leadsDown(slope) && search.reset());
+    const first = Math.min(search.hasModel ? 1 : this.#firstLength(), box.longest(x, direction));
+    return { slope: leadsDown(slope) ? slope : 0, first };
+  }
+
+  /** Along −g, of which no model is known: where a linear cost falls by itself, or by the size of x. */
+  #firstLength() {
+    const size = Math.sqrt(this.norms.squared);
+    const byCost = Math.abs(this.cost) / size / size, bySize = norm(this.x) / size;
+    if (isNormal(byCost) && isNormal(bySize)) return clamp(bySize, leastChange * byCost, byCost);
+    return isNormal(byCost) ? byCost : isNormal(bySize) ? bySize : 1 / this.norms.max;
+  }
+
+  /** One step. Undefined if the caller has ended the solve, null if there was no direction. */
+  async #iterate() {
+    const aim = await this.#aim();
+    if (aim === undefined) return undefined;
+    const { slope } = aim;
+    if (slope === 0) {
+      this.verdict = verdict("failure", "no direction leads down");
+      return null;
+    }
+    const most = mostPromised * Math.max(Math.abs(this.cost), Math.abs(this.initial));
+    const first = most > 0 && -slope * aim.first > most ? most / -slope : aim.first;
+    this.beyond = Infinity;
+    const hidden = hiddenUnits * unit * Math.max(Math.abs(this.cost), Math.abs(this.initial));
+    let ended = false;
+    const look = async (length) => {
+      const point = await this.#look(length);
+      ended ||= point === undefined;
+      return point;
+    };
+    const start = { step: 0, value: this.cost, slope, usable: true };
+    const { point } = await strongWolfe(look, start, first, hidden);
+    if (!ended && point !== undefined && this.trialStep !== point.step) await look(point.step);
+    if (ended) return undefined;
+    this.linear += this.linearHere;
+    return point === undefined ? this.#giveUp(-slope) : this.#take(point);
+  }
+
+  #take(point) {
+    const { x, g, trial, trialG, direction, box, model } = this;
+    const step = direction.map((value, c) =>
+      box.bounded ? trial[model.scalarOf[c]] - x[model.scalarOf[c]] : point.step * value);
+    const xNorm = norm(x), change = this.cost - point.value;
+    for (let c = 0; c < model.m; ++c) direction[c] = trialG[c] - g[c];  // no longer needed
+    this.search.moved(point.step, step, direction);
+    x.set(trial);
+    g.set(trialG);
+    this.cost = point.value;
+    this.norms = normsOf(box.project(x, g));
+    this.failedBefore = false;
+    const one = { cost: this.cost, change, stepNorm: norm(step), length: point.step, accepted: true,
+                  linear: this.linearHere };
+    this.path += one.stepNorm;
+    const met = this.#metBy(one, xNorm), loose = this.search.settling === "loose";
+    if (met !== undefined && loose) this.search.tighten();
+    else if (met !== undefined) this.verdict = met;
+    this.#record(one);
+    this.#checkLimits();
+    return this.#told(one);
+  }
+
+  /** The decrease and the largest step that must be small. */
+  #lastSteps({ change, stepNorm }) {
+    const history = this.history, before = history[history.length - 1];
+    const out = { decrease: Math.abs(change), step: stepNorm };
+    if (this.search.settling !== "window") {
+      // Steps whose decreases fall by a ratio have ratio / (1 - ratio) of the last one before them.
+      const ratio = before.accepted && before.change > 0 ? out.decrease / before.change : 0;
+      if (ratio > 0.5) out.decrease = ratio < 1 ? out.decrease * ratio / (1 - ratio) : Infinity;
+      return out;
+    }
+    const accepted = history.filter((step) => step.accepted);
+    const others = Math.max(leastWindow, Math.floor((accepted.length + 1) / windowShare)) - 1;
+    if (accepted.length < others) return { decrease: Infinity, step: Infinity };
+    for (const step of accepted.slice(accepted.length - others)) {
+      out.decrease += Math.abs(step.change);
+      out.step = Math.max(out.step, step.stepNorm);
+    }
+    return out;
+  }
+
+  /** The verdict that a step leads to, or undefined. */
+  #metBy(step, xNorm) {
+    const o = this.options, bound = o.functionTolerance * Math.abs(step.cost);
+    const last = this.#lastSteps(step);
+    if (last.decrease <= bound)
+      return reached("function tolerance reached: |cost change|:", last.decrease, bound);
+    // ‖x‖ depends on the origin and the way on the start: steps are small against both.
+    const size = o.parameterTolerance * Math.min(xNorm, this.path);
+    const gained = Math.abs(this.initial - step.cost);
+    const promises = o.functionTolerance > 0 &&
+                     last.decrease > Math.max(bound, promise * o.functionTolerance * gained);
+    return last.step <= size && !promises
+      ? reached("parameter tolerance reached: step norm:", last.step, size) : undefined;
+  }
+
+  #giveUp(steepness) {
+    const promised = steepness * (Number.isFinite(this.beyond) ? this.beyond : this.trialStep);
+    const again = !this.failedBefore && this.search.reset();
+    this.failedBefore = true;
+    const one = { cost: this.cost, change: 0, stepNorm: 0, length: 0, accepted: false,
+                  linear: this.linearHere };
+    this.#record(one);
+    this.#checkLimits();
+    if (!again && this.verdict === undefined) {
+      this.verdict = promised <= this.#resolution()
+        ? verdict("convergence", "function tolerance reached: the line search finds no decrease and " +
+                                   "the gradient promises none above it")
+        : verdict("failure", "the line search finds no decrease");
+    }
+    return this.#told(one);
+  }
+
+  /**
+   * After convergence, looks on both sides of x along a random direction. If the cost falls on both, x
+   * is a saddle or a kink and moves to the better side. Returns what the caller is told of it.
+   *
+   * Source: Jin et al., How to Escape Saddle Points Efficiently (2017), for the perturbation.
+   */
+  #escape() {
+    const { model, x, options, energies, box } = this;
+    if (this.verdict.status !== "convergence" || this.escapes >= options.maxEscapes ||
+        this.iterations >= options.maxIterations)
+      return undefined;
+    const size = norm(x), length = escapeDistance * (size > 0 ? size / Math.sqrt(x.length) : 1);
+    const numbers = randomNumbers(1 + this.escapes, x.length), step = new Float64Array(model.m);
+    model.scalarOf.forEach((k, c) => { if (k >= 0) step[c] = length * numbers[k]; });
+    for (const { at, manifold, column } of model.moved)
+      for (let t = 0; t < manifold.tangent; ++t) step[column + t] = length * numbers[at + t];
+    step.forEach((_, c) => { if (energies.pinned[c] !== 0) step[c] = 0; });
+    const sides = [1, -1].map((sign) => {
+      const to = x.slice(), g = new Float64Array(model.m);
+      model.plus(x, step, sign, to);
+      const cost = energies.gradient(to, g), norms = normsOf(g);
+      return { to, g, cost: Number.isFinite(norms.max) && Number.isFinite(cost) ? cost : NaN, norms };
+    });
+    const fall = 2 * this.cost - sides[0].cost - sides[1].cost;
+    if (!(fall > 2 * this.#resolution())) return undefined;
+    const better = sides[0].cost < sides[1].cost ? sides[0] : sides[1];
+    const change = this.cost - better.cost;
+    x.set(better.to);
+    this.cost = better.cost;
+    this.norms = normsOf(box.project(x, better.g));
+    ++this.escapes;
+    const one = { cost: this.cost, change, stepNorm: norm(step), length: 1, accepted: true, linear: 0 };
+    this.#record(one);
+    return this.#told(one);
+  }
+
+  /** True if the solve says convergence, but its gradient promises a larger decrease. */
+  #isContradicted() {
+    const { options: o, model, x, start, box, history, energies } = this;
+    if (this.verdict.status !== "convergence") return false;
+    const g = new Float64Array(model.m);
+    energies.gradient(x, g);
+    const projected = box.project(x, g), way = new Float64Array(model.m);
+    model.scalarOf.forEach((k, c) => { if (k >= 0) way[c] = x[k] - start[k]; });
+    for (const { at, manifold, column, basis } of model.moved) {
+      for (let t = 0; t < manifold.tangent; ++t) {
+        let along = 0, squared = 0;
+        for (let k = 0; k < manifold.width; ++k) {
+          const entry = model.bases[basis + k * manifold.width + t];
+          along += entry * (x[at + k] - start[at + k]);
+          squared += entry * entry;
+        }
+        way[column + t] = squared > 0 ? along / squared : along;
+      }
+    }
+    const gained = this.initial - this.cost;
+    let work = 0;
+    for (let c = 0; c < model.m; ++c) work += Math.abs(projected[c]) * Math.abs(way[c]);
+    const optimality = gained > 0 ? work / (2 * gained) : NaN;
+    const { max } = normsOf(projected);
+    if (max === 0 || max <= o.gradientTolerance * shareOfStart * this.#first.gradientMax) return false;
+    const last = history[history.length - 1];
+    const byModel = o.method === "newton" && last.accepted && last.length >= 1
+      ? last.gradientNorm * last.stepNorm : Infinity;
+    const claimed = Math.max(this.#resolution(), o.parameterTolerance ** 2 * gained);
+    return Math.min(optimality * optimality * gained, byModel) > mostContradicted * claimed;
+  }
+}
+
+/**
+ * Minimises from x, which then holds the last accepted point, and yields each step.
+ *
+ * @param changed called with `energies` before each step: true if the caller has changed numbers since
+ *   the last call
+ * @param turns of the event loop: paused(), true after the caller has ended the solve, and seconds()
+ * @param fail makes the error of a code and a message
+ */
+export async function* minimiseEnergies(energies, x, options, changed, { paused, seconds }, fail) {
+  let ended = false, initial, linear = 0, descent, before = 0;
+  const tools = {
+    paused: async () => ended = await paused(),
+    isChanged: () => changed(energies),
+    seconds,
+    fail,
+  };
+  changed(energies);
+  do {
+    descent = new Descent(energies, x, options, before, tools);
+    yield* descent.run();
+    initial ??= descent.initial;
+    linear += descent.linear;
+    before = descent.iterations;
+  } while (descent.changed && !ended);
+  const { status, message } =
+    (ended ? undefined : descent.verdict) ?? verdict("aborted", "the caller ended the solve");
+  const factored = options.method === "newton" && energies.factor !== undefined;
+  return { status, message, iterations: descent.iterations, linearIterations: linear,
+           initialCost: initial, finalCost: descent.cost, seconds: seconds(), device: "JavaScript",
+           linearSolver: options.method === "lbfgs" ? "none" : factored ? "factor" : "cg" };
+}

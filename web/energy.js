@@ -1,0 +1,411 @@
+// The cost of a problem with energies as a function of the coordinates of a step: its gradient, its
+// Hessian, and the directions of L-BFGS and of Newton's method.
+import { removeNegativePart } from "./eigen.js";
+import { Factor, dearestFactor, dot } from "./linear.js";
+
+/** Least and largest share of the largest diagonal entry that is added to a projected Hessian. */
+const leastShift = 1e-12, largestShift = 1e6;
+/**
+ * Full steps in a row that promise more than this share of the one before, after which the Hessian is
+ * tried as it is.
+ */
+const slowSteps = 3, slow = 0.01;
+/** A pair of L-BFGS whose vectors have at most this cosine says nothing about the curvature. */
+const leastCosine = 1e-12;
+
+/** Evaluates costs, gradients and Hessians over a model whose columns have been numbered. */
+export class Energies {
+  /** @param linearSolver "automatic", "factor" or "cg"  @param order of elimination */
+  constructor(model, linearSolver, order) {
+    this.model = model;
+    this.lists = model.lists;
+    this.hessians = undefined;
+    this.linearSolver = linearSolver;
+    this.order = order;
+    this.pinned = new Uint8Array(model.m);
+    this.sums = new Float64Array(model.m + 1);
+  }
+
+  /** Holds the columns of these scalars. */
+  begin(options, pinned) {
+    this.model.columns(pinned, this.pinned);
+    return this;
+  }
+
+  /** The factor of Hessians; undefined if conjugate gradients serve. */
+  get factor() {
+    if (this.linearSolver === "cg") return undefined;
+    if (this.made === undefined) {
+      this.made = Factor.make(this.model, this.order) ?? null;
+      if (this.linearSolver === "automatic" && this.made?.operations > dearestFactor) this.made = null;
+    }
+    return this.made ?? undefined;
+  }
+
+  cost(x) {
+    return this.model.cost(x);
+  }
+
+  /** Sets g to the gradient, which is 0 for pinned columns, and returns the cost. */
+  gradient(x, g) {
+    const { model, lists, sums, pinned } = this, { rowOfBasis, tangentOf, bases } = model;
+    model.moveBases(x);
+    sums.fill(0);
+    let sum = 0, lost = 0;
+    model.terms.forEach((term, k) => {
+      const { parameters, uniforms, index } = term, stride = parameters + uniforms;
+      const { width, columns, positions } = lists[k];
+      model.each(term, x, term.gradient, parameters + 1, (out, i) => {
+        for (let s = 0; s < parameters; ++s) {
+          const position = positions[i * parameters + s];
+          if (position < 0) continue;
+          const scalar = index[i * stride + s], basis = rowOfBasis[scalar];
+          const column = columns[i * width + position];
+          if (basis < 0) {
+            sums[column] += out[s];
+          } else {
+            for (let t = 0; t < tangentOf[scalar]; ++t) sums[column + t] += out[s] * bases[basis + t];
+          }
+        }
+        const value = out[parameters], next = sum + value;
+        lost += Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum;
+        sum = next;
+      });
+    });
+    for (let c = 0; c < model.m; ++c) g[c] = pinned[c] === 0 ? sums[c] : 0;
+    return Number.isFinite(sum) ? sum + lost : sum;
+  }
+
+  /**
+   * Evaluates the Hessian of each instance in its columns: lower triangles by rows.
+   *
+   * @param project removes negative eigenvalues, each instance's by itself, pinned columns left out
+   * @param paused awaited now and then; true ends the evaluation
+   * @returns false if it was ended
+   */
+  async evaluateHessians(x, project, paused) {
+    const { model, lists } = this;
+    this.hessians ??= lists.map(({ instances, width }) =>
+      new Float64Array(instances * width * (width + 1) / 2));
+    for (const [k, term] of model.terms.entries()) {
+      const instance = new Instance(term, lists[k], this.hessians[k].fill(0), this.pinned);
+      for (let i = 0; i < term.instances; ++i) {
+        if (i % 32 === 0 && await paused()) return false;
+        instance.evaluate(model, x, i, project);
+      }
+    }
+    return true;
+  }
+
+  /** q = H v; the number behind the columns of v is 0, that of q is scratch. */
+  product(v, q) {
+    q.fill(0);
+    this.lists.forEach(({ instances, width, columns }, k) => {
+      const numbers = this.hessians[k];
+      for (let i = 0, at = 0; i < instances; ++i) {
+        const own = i * width;
+        for (let a = 0; a < width; ++a) {
+          const row = columns[own + a], along = v[row];
+          let sum = 0;
+          for (let b = 0; b < a; ++b, ++at) {
+            const column = columns[own + b];
+            sum += numbers[at] * v[column];
+            q[column] += numbers[at] * along;
+          }
+          q[row] += sum + numbers[at++] * along;
+        }
+      }
+    });
+    for (let c = 0; c < this.model.m; ++c) if (this.pinned[c] !== 0) q[c] = 0;
+  }
+}
+
+/** The Hessian of one instance after the other. */
+class Instance {
+  constructor(term, list, to, pinned) {
+    const { parameters, data, uniforms, rows } = term;
+    this.term = term;
+    this.list = list;
+    this.to = to;
+    this.pinned = pinned;
+    this.p = new Float64Array(parameters);
+    this.u = new Float64Array(uniforms);
+    this.d = new Float64Array(data);
+    this.t = new Float64Array(parameters);
+    this.out = new Float64Array(term.hvp ? parameters : parameters * (parameters + 1) / 2);
+    this.square = new Float64Array(parameters * parameters);
+    this.part = new Map();  // by size
+    this.free = [];
+  }
+
+  evaluate(model, x, i, project) {
+    const { term, list, p, u, d } = this, { parameters, data, uniforms, index, numbers } = term;
+    let at = i * (parameters + uniforms);
+    for (let k = 0; k < parameters; ++k) p[k] = x[index[at++]];
+    for (let k = 0; k < uniforms; ++k) u[k] = model.uniforms[index[at++]];
+    for (let k = 0; k < data; ++k) d[k] = numbers[i * data + k];
+    const { width, columns, positions } = list, free = this.free;
+    free.length = 0;
+    for (let s = 0; s < parameters; ++s) {
+      const position = positions[i * parameters + s];
+      if (position >= 0 && this.pinned[columns[i * width + position]] === 0) free.push(s);
+    }
+    const n = free.length;
+    if (n === 0) return;
+    this.#fill(n);
+    const block = this.block;
+    if (project) removeNegativePart(n, block);
+    const base = i * width * (width + 1) / 2;
+    for (let a = 0; a < n; ++a) {
+      for (let b = 0; b <= a; ++b) {
+        const first = positions[i * parameters + free[a]], second = positions[i * parameters + free[b]];
+        const row = Math.max(first, second), value = block[a * n + b];
+        // Two slots of the same unknown contribute twice to its diagonal entry.
+        this.to[base + row * (row + 1) / 2 + Math.min(first, second)] +=
+          first === second && a !== b ? 2 * value : value;
+      }
+    }
+  }
+
+  /** Sets `block` to the Hessian over the slots that are free. */
+  #fill(n) {
+    const { term, free, p, d, u, t, out } = this, parameters = term.parameters;
+    let block = this.part.get(n);
+    if (block === undefined) this.part.set(n, block = new Float64Array(n * n));
+    this.block = block;
+    if (term.hvp) {
+      for (let a = 0; a < n; ++a) {
+        t[free[a]] = 1;
+        term.hvp(p, d, u, t, out);
+        t[free[a]] = 0;
+        for (let b = a; b < n; ++b) block[a * n + b] = block[b * n + a] = out[free[b]];
+      }
+      return;
+    }
+    term.hessian(p, d, u, out);
+    for (let a = 0; a < n; ++a) {
+      const s = free[a], base = s * parameters - s * (s - 1) / 2 - s;
+      for (let b = a; b < n; ++b) block[a * n + b] = block[b * n + a] = out[base + free[b]];
+    }
+  }
+}
+
+// Directions. Each has compute(x, g, held, direction, paused), which returns false if it was ended;
+// hasModel, settling ("newton", "loose" or "window"), moved(length, step, change of the gradient),
+// reset() after a failure, false if there is nothing to forget, and the `iterations` of its last
+// linear system.
+
+/** From the gradients of the last steps. Source: Nocedal & Wright, 2nd ed., algorithm 7.4. */
+export class Lbfgs {
+  settling = "window";
+  iterations = 0;
+  #pairs = [];
+
+  constructor(energies, options) {
+    this.m = energies.model.m;
+    this.rank = Math.max(options.maxLbfgsRank, 1);
+  }
+
+  get hasModel() {
+    return this.#pairs.length > 0;
+  }
+
+  async compute(x, g, held, direction) {
+    for (let c = 0; c < this.m; ++c) direction[c] = held[c] === 0 ? -g[c] : 0;
+    let pairs = this.#pairs;
+    if (held.some((flag) => flag !== 0)) {
+      const free = (v) => v.map((value, c) => held[c] === 0 ? value : 0);
+      pairs = pairs.map(({ s, y }) => this.#pair(free(s), free(y))).filter((pair) => pair !== undefined);
+    }
+    const m = this.m, alpha = new Float64Array(pairs.length);
+    for (let k = pairs.length; k-- > 0;) {
+      const { s, y, sy } = pairs[k], factor = alpha[k] = dot(s, direction, m) / sy;
+      for (let c = 0; c < m; ++c) direction[c] -= factor * y[c];
+    }
+    if (pairs.length > 0) {
+      const { y, sy } = pairs[pairs.length - 1], scale = sy / dot(y, y, m);
+      for (let c = 0; c < m; ++c) direction[c] *= scale;
+    }
+    pairs.forEach(({ s, y, sy }, k) => {
+      const factor = alpha[k] - dot(y, direction, m) / sy;
+      for (let c = 0; c < m; ++c) direction[c] += factor * s[c];
+    });
+    return true;
+  }
+
+  #pair(s, y) {
+    const m = this.m, sy = dot(s, y, m);
+    return sy > leastCosine * Math.sqrt(dot(s, s, m)) * Math.sqrt(dot(y, y, m)) ? { s, y, sy } : undefined;
+  }
+
+  tighten() {}
+
+  moved(length, step, change) {
+    const pair = this.#pair(step.slice(), change.slice());
+    if (pair === undefined) return;
+    this.#pairs.push(pair);
+    if (this.#pairs.length > this.rank) this.#pairs.shift();
+  }
+
+  reset() {
+    const any = this.#pairs.length > 0;
+    this.#pairs = [];
+    return any;
+  }
+}
+
+/**
+ * Solves (H + τ max diag(H)) d = −g by a factor. H is the sum of the projected Hessians of all
+ * instances; τ grows where it is singular or steps are short, and shrinks after full steps. Where full
+ * steps converge slowly, H is the Hessian as it is, if that is positive definite.
+ *
+ * Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
+ */
+export class ProjectedNewton {
+  settling = "newton";
+  iterations = 0;
+  #shift = leastShift;
+  #slow = { steps: 0, allowed: slowSteps, promised: 0 };
+  #exactFailed = false;
+  #curved = true;
+
+  constructor(energies) {
+    this.energies = energies;
+    this.damping = new Float64Array(energies.model.m);
+  }
+
+  get hasModel() {
+    return this.#curved;
+  }
+
+  async compute(x, g, held, direction, paused) {
+    const { energies } = this, factor = energies.factor, m = energies.model.m, slowness = this.#slow;
+    let exact = false;
+    if (this.#isSlow && !this.#exactFailed) {
+      if (!await energies.evaluateHessians(x, false, paused)) return false;
+      factor.assembleBlocks(energies.hessians);
+      exact = factor.factor(this.damping.fill(0), held, false) >= 0;
+      if (!exact) {
+        slowness.steps = 0;
+        slowness.allowed *= 2;
+      }
+    }
+    if (!exact) {
+      if (!await energies.evaluateHessians(x, true, paused)) return false;
+      factor.assembleBlocks(energies.hessians);
+    }
+    this.#curved = exact || this.#factorise(held);
+    for (let c = 0; c < m; ++c) direction[c] = held[c] === 0 ? -g[c] : 0;
+    if (this.#curved) factor.solve(direction);
+    const promises = -dot(g, direction, m), { promised } = slowness;
+    if (!this.#isSlow) slowness.steps = promised > 0 && promises > slow * promised ? slowness.steps + 1 : 0;
+    slowness.promised = promises;
+    return true;
+  }
+
+  get #isSlow() {
+    return this.#slow.steps >= this.#slow.allowed;
+  }
+
+  /** With the smallest τ, from the present one upwards, that makes the matrix positive definite. */
+  #factorise(held) {
+    const { factor, pinned } = this.energies;
+    let largest = 0;
+    for (let c = 0; c < held.length; ++c)
+      if (pinned[c] === 0) largest = Math.max(largest, factor.entries[factor.diagonalAt[c]]);
+    if (!(largest > 0)) return false;
+    for (; this.#shift <= largestShift; this.#shift *= 100)
+      if (factor.factor(this.damping.fill(this.#shift * largest), held, false) >= 0) return true;
+    return false;
+  }
+
+  tighten() {}
+
+  moved(length) {
+    this.#exactFailed = false;
+    if (length < 0.9) {
+      this.#slow.steps = 0;
+      this.#slow.promised = 0;
+    }
+    if (length < 0.1) this.#shift *= 10;
+    if (length >= 0.9) this.#shift = Math.max(this.#shift / 10, leastShift);
+  }
+
+  reset() {
+    if (this.#isSlow && !this.#exactFailed) return this.#exactFailed = true;
+    if (this.#shift > 1) return false;
+    this.#shift = Math.max(1e4 * this.#shift, 1e-4);
+    return true;
+  }
+}
+
+/**
+ * Solves H d = −g by conjugate gradients. H is not projected: they stop at min(½, √(‖g‖ / its first
+ * value)) ‖g‖, or at negative curvature after one more step, as long as for the same positive
+ * curvature. A small step ends nothing until one was solved to linearTolerance.
+ *
+ * Source: Nocedal & Wright, 2nd ed., algorithm 7.1.
+ */
+export class TruncatedNewton {
+  iterations = 0;
+  #gradientOnly = false;
+  #exact = false;  // a small step asked for it
+  #loose = false;  // the last direction
+  #first = 0;      // ‖g‖ of the first direction
+
+  constructor(energies, options) {
+    this.energies = energies;
+    this.options = options;
+  }
+
+  get hasModel() {
+    return !this.#gradientOnly;
+  }
+  get settling() {
+    return this.#loose ? "loose" : "newton";
+  }
+
+  async compute(x, g, held, direction, paused) {
+    const { energies, options } = this, m = energies.model.m, vector = () => new Float64Array(m + 1);
+    if (!await energies.evaluateHessians(x, false, paused)) return false;
+    const r = vector(), p = vector(), q = vector();
+    for (let c = 0; c < m; ++c) r[c] = p[c] = held[c] === 0 ? -g[c] : 0;
+    direction.fill(0);
+    let rr = dot(r, r, m);
+    const norm = Math.sqrt(rr);
+    if (this.#first === 0) this.#first = norm;
+    let tolerance = Math.min(0.5, Math.sqrt(norm / this.#first));
+    if (this.#exact) tolerance = Math.min(tolerance, options.linearTolerance);
+    this.#loose = this.#gradientOnly || tolerance > options.linearTolerance;
+    const most = this.#gradientOnly ? 0 : options.maxLinearIterations, enough = tolerance * norm;
+    this.iterations = 0;
+    for (let count = 0; count < most && rr > 0 && Math.sqrt(rr) > enough; ++count) {
+      if (await paused()) return false;
+      energies.product(p, q);
+      for (let c = 0; c < m; ++c) if (held[c] !== 0) q[c] = 0;
+      ++this.iterations;
+      const curvature = dot(p, q, m), alpha = rr / Math.abs(curvature);
+      if (!Number.isFinite(curvature) || curvature === 0) break;
+      for (let c = 0; c < m; ++c) direction[c] += alpha * p[c];
+      if (curvature < 0) break;
+      for (let c = 0; c < m; ++c) r[c] -= alpha * q[c];
+      const next = dot(r, r, m), beta = next / rr;
+      rr = next;
+      for (let c = 0; c < m; ++c) p[c] = r[c] + beta * p[c];
+    }
+    if (!direction.some((value) => value !== 0))
+      for (let c = 0; c < m; ++c) direction[c] = held[c] === 0 ? -g[c] : 0;
+    return true;
+  }
+
+  tighten() {
+    this.#exact = true;
+  }
+  moved() {
+    this.#gradientOnly = false;
+  }
+  reset() {
+    if (this.#gradientOnly) return false;
+    return this.#gradientOnly = true;
+  }
+}
