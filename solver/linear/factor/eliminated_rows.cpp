@@ -149,7 +149,7 @@ void EliminatedRows::add_runs(std::span<const std::uint32_t> columns,
     const auto at = static_cast<std::uint32_t>(std::ranges::lower_bound(neighbours, columns[k]) -
                                                neighbours.begin());
     if (runs_.items.size() > before &&
-        runs_.items.back().neighbour + runs_.items.back().count == at) {
+        runs_.items.back().row + runs_.items.back().count == at) {
       ++runs_.items.back().count;
     } else {
       runs_.items.push_back({at, static_cast<std::uint16_t>(k), 1});
@@ -181,8 +181,8 @@ void EliminatedRows::add_coupling(const JacobianRows& jacobians, std::uint32_t b
       kept = {others, n, 1};
     }
     panel.set_right(eliminated, rows, 1);
-    for (const Run* const end = run + use.runs; run != end; ++run)
-      panel.add(run->neighbour, run->count, {kept.data + run->first, kept.row, 1});
+    panel.add({run, use.runs}, {kept.data, kept.row, 1});
+    run += use.runs;
   }
 }
 

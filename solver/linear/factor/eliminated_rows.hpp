@@ -47,11 +47,8 @@ class EliminatedRows {
   struct Use {
     std::uint32_t term, instance, shape, runs;
   };
-  /// Kept slots of a use whose neighbours are adjacent.
-  struct Run {
-    std::uint32_t neighbour;
-    std::uint16_t first, count;  // in Shape::kept
-  };
+  /// Kept slots of a use, in Shape::kept, whose neighbours are adjacent.
+  using Run = Panel::Run;
   struct Found;
   struct TermSize {
     std::uint32_t rows, slots;

@@ -3,7 +3,6 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/linear/dense.hpp"
-#include "panel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -280,7 +279,7 @@ void NormalEquations::refresh(const JacobianRows& jacobians) {
           rows = scratch.data();
         }
         panel.set_right({rows + use.at, n, 1}, term.rows, 1);
-        for (const Run& run : runs) panel.add(run.row, run.count, {rows + run.at, n, 1});
+        panel.add(runs, {rows, n, 1});
       },
       [&](const Use& use) {
         const TermValues& term = terms_[use.term];

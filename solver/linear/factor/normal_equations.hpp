@@ -5,6 +5,7 @@
 #include "../../../runtime/engine/engine.hpp"
 #include "../../../runtime/model/model.hpp"
 #include "lists.hpp"
+#include "panel.hpp"
 
 #include <cstdint>
 #include <map>
@@ -81,10 +82,7 @@ class NormalEquations {
     std::uint16_t at, runs;  // where the slots of the columns are there; number of runs
   };
   /// Part of the order of a use whose scalars are adjacent rows of the group.
-  struct Run {
-    std::uint32_t row;  // the first, among those of the group's first column
-    std::uint16_t at, count;
-  };
+  using Run = Panel::Run;
   struct TermValues {
     std::uint32_t rows = 0, slots = 0;
     std::size_t instances = 0;
