@@ -62,7 +62,7 @@ void EliminatedRows::add_use(std::span<const SchurLayout::Place> places,
     }
   }
   if (found.kept.empty() || shape.eliminated.empty()) return;
-  std::ranges::sort(found.kept);
+  if (!std::ranges::is_sorted(found.kept)) std::ranges::sort(found.kept);
   for (const auto& [column, slot] : found.kept) {
     shape.kept.push_back(slot);
     found.columns.items.push_back(column);
@@ -123,16 +123,19 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
 
   Lists<std::uint32_t> neighbours;
   std::vector<std::uint32_t> columns;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
+  std::vector<std::uint32_t> met_by(free.size(), SchurLayout::kNone);  // by column: the last block
+  std::vector<std::uint32_t> place(free.size());                       // by column, of the block
+  uses_.items.reserve(found.uses.size());
+  for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     const std::span<const std::size_t> uses(order.data() + starts[b], starts[b + 1] - starts[b]);
     columns.clear();
     for (const std::size_t u : uses)
-      columns.insert(columns.end(), found.columns[u].begin(), found.columns[u].end());
+      for (const std::uint32_t column : found.columns[u])
+        if (std::exchange(met_by[column], b) != b) columns.push_back(column);
     std::ranges::sort(columns);
-    const auto rest = std::ranges::unique(columns);
-    columns.erase(rest.begin(), rest.end());
+    for (std::uint32_t k = 0; k < columns.size(); ++k) place[columns[k]] = k;
     for (const std::size_t u : uses) {
-      add_runs(found.columns[u], columns, found.uses[u]);
+      add_runs(found.columns[u], place, found.uses[u]);
       uses_.items.push_back(found.uses[u]);
     }
     runs_.close();
@@ -143,11 +146,10 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
 }
 
 void EliminatedRows::add_runs(std::span<const std::uint32_t> columns,
-                              std::span<const std::uint32_t> neighbours, Use& use) {
+                              std::span<const std::uint32_t> place, Use& use) {
   const std::size_t before = runs_.items.size();
   for (std::size_t k = 0; k < columns.size(); ++k) {
-    const auto at = static_cast<std::uint32_t>(std::ranges::lower_bound(neighbours, columns[k]) -
-                                               neighbours.begin());
+    const std::uint32_t at = place[columns[k]];
     if (runs_.items.size() > before &&
         runs_.items.back().row + runs_.items.back().count == at) {
       ++runs_.items.back().count;

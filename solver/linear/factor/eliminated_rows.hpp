@@ -60,7 +60,8 @@ class EliminatedRows {
                  const std::vector<Elimination::Block>& blocks, Found& found);
   SchurLayout find_layout(const runtime::Model& model, std::span<const std::uint32_t> free,
                           const std::vector<Elimination::Block>& blocks);
-  void add_runs(std::span<const std::uint32_t> columns, std::span<const std::uint32_t> neighbours,
+  ///   place  by column: of its block's neighbours
+  void add_runs(std::span<const std::uint32_t> columns, std::span<const std::uint32_t> place,
                 Use& use);
 
   std::vector<TermSize> terms_;

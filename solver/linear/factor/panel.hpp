@@ -48,10 +48,9 @@ class Panel {
   /// Rows of the panel += columns of Eᵀ W. Products of an entry are summed in the order of rows of
   /// E first.
   ///
-  ///   E     (depth, columns of the runs)
-  ///   runs  no row twice
+  ///   E  (depth, columns of the runs)
   void add(std::span<const Run> runs, const Strided& E);
-  /// The same for rows in any order, with the column of E in the same place; no row twice.
+  /// The same for rows in any order, with the column of E in the same place.
   void add(std::span<const std::uint32_t> rows, const Strided& E);
 
  private:
