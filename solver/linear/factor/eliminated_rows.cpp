@@ -17,7 +17,7 @@ constexpr std::uint32_t kFixed = ~std::uint32_t{0};
 
 /// Uses in the order of terms and instances.
 struct EliminatedRows::Found {
-  std::vector<Use> uses;
+  ir::PagedVector<Use> uses;
   std::vector<std::uint32_t> block;  // of each use
   Lists<std::uint32_t> columns;      // of each use: kept ones, in the order of Shape::kept
   std::map<Shape, std::uint32_t> known;
@@ -86,6 +86,16 @@ void EliminatedRows::find_uses(const runtime::Model& model,
                                const std::vector<Elimination::Block>& blocks, Found& found) {
   std::vector<std::uint32_t> tile;  // scalars, by slot
   std::vector<SchurLayout::Place> slots;
+  std::size_t instances = 0, indices = 0;
+  for (const runtime::Term& term : model.terms) {
+    if (term.energy) continue;
+    instances += term.batch->size();
+    indices += term.batch->size() * term.batch->parameter_columns();
+  }
+  found.uses.reserve(instances);
+  found.block.reserve(instances);
+  found.columns.starts.reserve(instances + 1);
+  found.columns.items.reserve(indices);
   for (std::uint32_t t = 0; t < model.terms.size(); ++t) {
     const runtime::Term& term = model.terms[t];
     slots.resize(term.batch->parameter_columns());
@@ -126,6 +136,7 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
   std::vector<std::uint32_t> met_by(free.size(), SchurLayout::kNone);  // by column: the last block
   std::vector<std::uint32_t> place(free.size());                       // by column, of the block
   uses_.items.reserve(found.uses.size());
+  runs_.items.reserve(2 * found.uses.size());  // of a pose and a camera, usually
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     const std::span<const std::size_t> uses(order.data() + starts[b], starts[b + 1] - starts[b]);
     columns.clear();
@@ -150,8 +161,7 @@ void EliminatedRows::add_runs(std::span<const std::uint32_t> columns,
   const std::size_t before = runs_.items.size();
   for (std::size_t k = 0; k < columns.size(); ++k) {
     const std::uint32_t at = place[columns[k]];
-    if (runs_.items.size() > before &&
-        runs_.items.back().row + runs_.items.back().count == at) {
+    if (runs_.items.size() > before && runs_.items.back().row + runs_.items.back().count == at) {
       ++runs_.items.back().count;
     } else {
       runs_.items.push_back({at, static_cast<std::uint16_t>(k), 1});

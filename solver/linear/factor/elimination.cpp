@@ -27,8 +27,8 @@ constexpr std::size_t kTile = 256;
 struct Graph {
   std::vector<Elimination::Block> blocks;
   std::vector<std::uint32_t> numbers;  // numbers of the blocks among all of the problem's
-  std::vector<std::uint32_t> edges;  // by block: blocks that it meets, ascending, none twice
-  std::vector<std::size_t> starts;   // of a block's edges
+  std::vector<std::uint32_t> edges;    // by block: blocks that it meets, ascending, none twice
+  std::vector<std::size_t> starts;     // of a block's edges
 };
 
 /// Pairs of blocks that meet, in any order.

@@ -30,12 +30,12 @@ std::size_t packed(std::size_t s, std::size_t t, std::size_t slots) {
 }
 
 /// Free index of each parameter slot of each instance of a term: [instance * slots + slot].
-std::vector<std::uint32_t> free_indices(const runtime::Term& term,
-                                        std::span<const std::uint32_t> to_free) {
+ir::PagedVector<std::uint32_t> free_indices(const runtime::Term& term,
+                                            std::span<const std::uint32_t> to_free) {
   constexpr std::size_t kTile = 256;
   const std::size_t instances = term.batch->size();
   const std::uint32_t slots = term.batch->parameter_columns();
-  std::vector<std::uint32_t> out(instances * slots);
+  ir::PagedVector<std::uint32_t> out(instances * slots);
   std::array<std::uint32_t, kTile> column;
   for (std::size_t first = 0; first < instances; first += kTile) {
     const std::size_t n = std::min(kTile, instances - first);
@@ -59,8 +59,8 @@ JacobianRows::JacobianRows(const runtime::Model& model) : values_(model.terms.si
 void JacobianRows::refresh(runtime::Engine& engine) {
   for (std::size_t t = 0; t < sizes_.size(); ++t) {
     if (sizes_[t] == 0) continue;
-    if (!values_[t]) values_[t] = std::make_unique_for_overwrite<double[]>(sizes_[t]);
-    engine.jacobian(t, {values_[t].get(), sizes_[t]});
+    if (values_[t].data() == nullptr) values_[t] = RawNumbers(sizes_[t]);
+    engine.jacobian(t, {values_[t].data(), sizes_[t]});
   }
 }
 
@@ -74,7 +74,7 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
     to_free[k] = static_cast<std::uint32_t>(free_.size());
     free_.push_back(k);
   }
-  std::vector<std::vector<std::uint32_t>> indices;
+  Indices indices;
   std::size_t row = 0;
   for (const runtime::Term& term : model.terms) {
     if (term.energy && !with_energies) {
@@ -101,7 +101,7 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
   values_.assign(rows_.size(), 0.0);
 }
 
-void NormalEquations::find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices) {
+void NormalEquations::find_partly_free(const Indices& indices) {
   for (std::size_t t = 0; t < terms_.size(); ++t) {
     const std::uint32_t slots = terms_[t].slots;
     for (std::size_t i = 0; i < terms_[t].instances; ++i) {
@@ -113,8 +113,7 @@ void NormalEquations::find_partly_free(const std::vector<std::vector<std::uint32
   }
 }
 
-std::vector<std::uint8_t> NormalEquations::find_joined(
-    const std::vector<std::vector<std::uint32_t>>& indices) const {
+std::vector<std::uint8_t> NormalEquations::find_joined(const Indices& indices) const {
   // By column: instances that read it, those that read the one before, too, and the last one.
   std::vector<std::uint32_t> reads(free_.size(), 0), both(free_.size(), 0);
   std::vector<std::uint64_t> last(free_.size(), 0);
@@ -136,12 +135,12 @@ std::vector<std::uint8_t> NormalEquations::find_joined(
   }
   std::vector<std::uint8_t> joined(free_.size(), 0);
   for (std::size_t c = 1; c < joined.size(); ++c)
-    joined[c] = reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1] &&
-                twice[c] == 0 && twice[c - 1] == 0;
+    joined[c] = reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1] && twice[c] == 0 &&
+                twice[c - 1] == 0;
   return joined;
 }
 
-void NormalEquations::find_groups(const std::vector<std::vector<std::uint32_t>>& indices) {
+void NormalEquations::find_groups(const Indices& indices) {
   const std::vector<std::uint8_t> joined = find_joined(indices);
   std::vector<std::uint32_t> group_of(free_.size(), kNone);  // by first column
   for (std::uint32_t c = 0; c < free_.size(); ++c) {
@@ -209,7 +208,7 @@ std::uint16_t NormalEquations::add_runs(std::span<const std::uint32_t> scalars, 
   return static_cast<std::uint16_t>(runs_.size() - before);
 }
 
-void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>& indices) {
+void NormalEquations::find_pattern(const Indices& indices) {
   std::vector<std::uint32_t> seen(free_.size(), kNone), row(free_.size()), rows;
   Order order;
   OrderNumbers known;
@@ -356,7 +355,8 @@ void NormalEquations::subtract_products(const JacobianRows& jacobians, std::span
       const std::uint16_t* const slot = orders_.begin(use.order) + use.at;
       const double* J =
           jacobians[use.term].data() + std::size_t{use.instance} * term.rows * term.slots;
-      const double* const factor = w.data() + term.first_row + std::size_t{use.instance} * term.rows;
+      const double* const factor =
+          w.data() + term.first_row + std::size_t{use.instance} * term.rows;
       for (std::uint32_t i = 0; i < term.rows; ++i, J += term.slots)
         for (std::uint32_t j = 0; j < group.width; ++j) sums[j] -= J[slot[j]] * factor[i];
     }

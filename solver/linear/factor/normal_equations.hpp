@@ -1,6 +1,7 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix with a fixed pattern.
 #pragma once
 
+#include "../../../ir/batch/row_blocks.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../runtime/engine/engine.hpp"
 #include "../../../runtime/model/model.hpp"
@@ -15,6 +16,25 @@
 
 namespace topograd {
 
+/// Numbers that are not initialised, in large pages if they are many: the threads that write them
+/// first take their pages.
+class RawNumbers {
+ public:
+  explicit RawNumbers(std::size_t count = 0)
+      : numbers_(count == 0 ? nullptr : Allocator().allocate(count), {count}) {}
+
+  double* data() { return numbers_.get(); }
+  const double* data() const { return numbers_.get(); }
+
+ private:
+  using Allocator = ir::PageAllocator<double>;
+  struct Free {
+    std::size_t count;
+    void operator()(double* numbers) const { Allocator().deallocate(numbers, count); }
+  };
+  std::unique_ptr<double, Free> numbers_;
+};
+
 /// Jacobians of all terms with residuals, each [instance][row][slot], with zeros for fixed scalars.
 class JacobianRows {
  public:
@@ -25,13 +45,13 @@ class JacobianRows {
   void refresh(runtime::Engine& engine);
   /// The numbers of a term; empty for an energy.
   std::span<const double> operator[](std::size_t term) const {
-    return {values_[term].get(), values_[term] ? sizes_[term] : 0};
+    const double* const first = values_[term].data();
+    return {first, first == nullptr ? 0 : sizes_[term]};
   }
 
  private:
   std::vector<std::size_t> sizes_;  // by term
-  /// Not initialised: the threads that write it first take its pages.
-  std::vector<std::unique_ptr<double[]>> values_;
+  std::vector<RawNumbers> values_;
 };
 
 /// The lower triangle of JᵀJ, or of the Hessian of the cost, over the free scalars, compressed by
@@ -106,12 +126,13 @@ class NormalEquations {
     std::vector<std::uint32_t> slots;  // that read free scalars, ascending
   };
 
-  void find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices);
+  /// By term: column of each parameter slot of each instance.
+  using Indices = std::vector<ir::PagedVector<std::uint32_t>>;
+  void find_partly_free(const Indices& indices);
   /// By column: 1 = the same instances read it as the one before, both once each.
-  std::vector<std::uint8_t> find_joined(
-      const std::vector<std::vector<std::uint32_t>>& indices) const;
-  void find_groups(const std::vector<std::vector<std::uint32_t>>& indices);
-  void find_pattern(const std::vector<std::vector<std::uint32_t>>& indices);
+  std::vector<std::uint8_t> find_joined(const Indices& indices) const;
+  void find_groups(const Indices& indices);
+  void find_pattern(const Indices& indices);
   /// Appends the columns of a group to the pattern.
   void add_columns(const Group& group, std::span<const std::uint32_t> rows);
   using Order = std::vector<std::uint16_t>;
@@ -142,13 +163,13 @@ class NormalEquations {
   std::vector<std::int32_t> starts_, rows_;
   std::vector<double> values_;
   std::vector<TermValues> terms_;
-  JacobianRows jacobians_;           // of the last refresh() by an engine
-  std::vector<Group> groups_;        // with one more at the end
+  JacobianRows jacobians_;     // of the last refresh() by an engine
+  std::vector<Group> groups_;  // with one more at the end
   std::vector<Piece> pieces_;
   std::size_t parts_ = 0;            // pieces of some uses
   std::vector<std::size_t> ranges_;  // of pieces with about equally many uses
-  std::vector<Use> uses_;
-  std::vector<Run> runs_;
+  ir::PagedVector<Use> uses_;
+  ir::PagedVector<Run> runs_;
   Lists<std::uint16_t> orders_;         // slots, ascending by their scalars
   std::vector<std::uint8_t> adjacent_;  // by order: 1 = adjacent slots
   std::vector<PartlyFree> partly_free_;

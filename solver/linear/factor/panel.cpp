@@ -21,11 +21,11 @@ struct Product {
 // With loops over single numbers compilers turn these products inside out.
 template <std::uint32_t lanes>
 struct VectorOf;
-#define TG_VECTOR(lanes)                                                                \
-  template <>                                                                           \
-  struct VectorOf<lanes> {                                                              \
-    typedef double Type                                                                 \
-        __attribute__((vector_size((lanes) * 8), aligned(sizeof(double)), may_alias)); \
+#define TG_VECTOR(lanes)                                                             \
+  template <>                                                                        \
+  struct VectorOf<lanes> {                                                           \
+    typedef double Type                                                              \
+        __attribute__((vector_size((lanes)*8), aligned(sizeof(double)), may_alias)); \
   };
 TG_VECTOR(2)
 TG_VECTOR(4)
@@ -41,8 +41,7 @@ class Row {
 #pragma GCC unroll 8
     for (std::uint32_t k = 0; k < kWide; ++k)
       wide_[k] = *reinterpret_cast<const Wide*>(from + k * lanes);
-    if constexpr (kNarrow)
-      narrow_ = *reinterpret_cast<const Narrow*>(from + kWide * lanes);
+    if constexpr (kNarrow) narrow_ = *reinterpret_cast<const Narrow*>(from + kWide * lanes);
   }
   [[gnu::always_inline]] void store(double* to) const {
 #pragma GCC unroll 8

@@ -120,7 +120,7 @@ class RowSchur final : public NormalSystem {
         undetermined_kept_(model, kept_),
         undetermined_eliminated_(model, eliminated_),
         complement_(layout(), entries_of(kept_), work),
-        W_(std::make_unique_for_overwrite<double[]>(layout().E.back())),
+        W_(layout().E.back()),
         L_(layout().C.back()),
         y_(eliminated_.size()) {
     std::uint32_t first = 0;
@@ -162,7 +162,7 @@ class RowSchur final : public NormalSystem {
       right_[static_cast<Eigen::Index>(c)] = right[kept_column(c)];
     }
     const Complement::RightSide reduced{y_.data(), right_};
-    return complement_.factor(B_.data(), {W_.get(), W_.get()}, &reduced);
+    return complement_.factor(B_.data(), {W_.data(), W_.data()}, &reduced);
   }
 
   Vector solve() override {
@@ -260,7 +260,7 @@ class RowSchur final : public NormalSystem {
     const std::size_t neighbours = layout().neighbours.size(b);
     panel.open(neighbours, width);
     rows_.add_coupling(jacobians_, b, panel, scratch);
-    double* W = W_.get() + layout().E[b];
+    double* W = W_.data() + layout().E[b];
     for (std::size_t k = 0; k < neighbours; ++k, W += width) {
       forward<fixed>(L, width, panel.row(k), W);
       panel.clear(k);
@@ -288,7 +288,7 @@ class RowSchur final : public NormalSystem {
   void reduce_panel(std::uint32_t first, std::uint32_t last) {
     for (const SchurLayout::Use& use : layout().uses[first]) {
       const std::uint32_t width = layout().blocks[use.block].width;
-      const double* W = W_.get() + layout().E[use.block] + std::size_t{use.at} * width;
+      const double* W = W_.data() + layout().E[use.block] + std::size_t{use.at} * width;
       const double* const y = y_.data() + first_[use.block];
       for (std::uint32_t c = first; c < last; ++c)
         for (std::uint32_t i = 0; i < width; ++i) right_[c] -= *W++ * y[i];
@@ -316,7 +316,7 @@ class RowSchur final : public NormalSystem {
     const auto [column, width] = layout().blocks[b];
     double* const x = out.data() + column;
     std::copy_n(y_.data() + first_[b], width, x);
-    const double* W = W_.get() + layout().E[b];
+    const double* W = W_.data() + layout().E[b];
     for (const std::uint32_t neighbour : layout().neighbours[b]) {
       const double factor = kept[neighbour];
       for (std::uint32_t i = 0; i < width; ++i) x[i] -= factor * *W++;
@@ -335,7 +335,7 @@ class RowSchur final : public NormalSystem {
   Complement complement_;
   std::vector<std::uint32_t> first_;   // by block: its first column among eliminated ones
   std::vector<std::uint32_t> column_;  // by eliminated column: the free scalar
-  std::unique_ptr<double[]> W_;        // by columns; elimination writes all of it first
+  RawNumbers W_;                       // by columns; elimination writes all of it first
   std::vector<double> L_, y_;          // L by columns
   std::vector<double> B_, diagonal_;   // B with damping; of JᵀJ
   Vector right_;                       // reduced, by kept column
