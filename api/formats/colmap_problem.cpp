@@ -8,6 +8,7 @@
 #include "../../runtime/linear/dense.hpp"
 #include "../../solver/add_counts.hpp"
 #include "../../solver/solve.hpp"
+#include "../../solver/step_control/step_rules.hpp"
 #include "packed_text.hpp"
 #include "retriangulation.hpp"
 #include "word_reader.hpp"
@@ -656,13 +657,28 @@ void append(Summary& total, Summary part) {
   total = std::move(part);
 }
 
-/// The options of a solve that goes on after others; none if a limit is reached.
+/// The options of a solve that goes on after others; none if a limit is reached. A checkpoint is
+/// that of the first one: with it, what follows is done again.
 std::optional<SolverOptions> rest_of(SolverOptions options, const Summary& summary) {
   if (!summary.components.separate)  // else they are each component's
     options.max_iterations -= summary.num_iterations();
   options.time_limit_seconds -= summary.times.total_seconds;
+  options.checkpoint = {};
+  options.resume.clear();
   if (options.max_iterations < 1 || !(options.time_limit_seconds > 0)) return std::nullopt;
   return options;
+}
+
+/// Solves on with the options of rest_of(). A message about a limit names that of `all`.
+Summary solve_rest(ColmapProblem& problem, const SolverOptions& rest, const SolverOptions& all) {
+  Summary part = solve(problem.problem(), rest);
+  if (part.termination != Termination::NO_CONVERGENCE || part.components.separate) return part;
+  if (part.times.total_seconds >= rest.time_limit_seconds) {
+    part.message = text({End::time}, all);
+  } else if (part.num_iterations() >= rest.max_iterations) {
+    part.message = text({End::iterations}, all);
+  }
+  return part;
 }
 
 /// Moves points to lower minima and solves again, as long as the cost falls by more than
@@ -679,7 +695,7 @@ void follow_moves(ColmapProblem& problem, const SolverOptions& options, double l
     const std::size_t moved = problem.retriangulate(options.threads);
     out.summary.times.total_seconds += seconds_since(begin);
     if (moved == 0) break;
-    Summary more = solve(problem.problem(), *rest);
+    Summary more = solve_rest(problem, *rest, options);
     if (!(cost - more.final_cost > least_gain)) {
       problem.problem().write_x(before);
       break;
@@ -708,7 +724,7 @@ Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
       out.summary.iterations.empty() ? 0 : out.summary.iterations.back().trust_region_radius;
   if (radius > 0)
     rest->initial_trust_region_radius = std::min(radius, options.max_trust_region_radius);
-  append(out.summary, solve(problem.problem(), *rest));
+  append(out.summary, solve_rest(problem, *rest, options));
   follow_moves(problem, options, options.function_tolerance * cost, out);
   return out;
 }

@@ -181,6 +181,7 @@ struct Adjustment {
 ///
 /// With a function_tolerance below 1e-6 this is first done with one of 1e-6, unless checkpoints are
 /// written: steps that gain less go on for long where points in wrong minima hold them up.
+/// Checkpoints are those of the first solve. After `resume` what followed it is done again.
 ///
 /// Throws what solve() throws.
 Adjustment adjust(ColmapProblem& problem, const SolverOptions& options);

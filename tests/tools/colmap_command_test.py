@@ -257,6 +257,35 @@ class Colmap(unittest.TestCase):
         self.assertEqual([r["colmap"]["moved_points"] for r in reports], [1, 1])
         self.assertLessEqual(reports[1]["final_cost"], reports[0]["final_cost"])
 
+    def lost_point(self):
+        """A model whose first point begins behind a camera that sees it in front, and is moved."""
+        model = scene(["PINHOLE"], images_of_each=3)
+        model.points[list(model.points)[0]]["xyz"] = [5 * x for x in center(model.images[4]["pose"])]
+        model.write(f"{self.folder}/a", True)
+
+    def report(self, *options):
+        subprocess.run([TOPOGRAD, "solve", "colmap", f"{self.folder}/a", "--backend", "cpu", "--quiet", "--json",
+                        f"{self.folder}/report", *options], check=True)
+        with open(f"{self.folder}/report") as file:
+            return json.load(file)
+
+    def test_limits_are_those_of_the_whole_solve(self):
+        self.lost_point()
+        first = self.report("--retriangulate", "off")["iterations"]
+        report = self.report("--tolerance", "1e-15", "--max-iterations", str(first + 2))
+        self.assertEqual(report["colmap"]["moved_points"], 1)
+        self.assertEqual(report["iterations"], first + 2)
+        self.assertEqual(report["message"], f"maximum number of iterations reached: {first + 2}")
+
+    def test_checkpoints_are_those_before_points_are_moved(self):
+        self.lost_point()
+        state = f"{self.folder}/state"
+        whole = self.report("--refine", "points", "--deterministic", "--checkpoint", state, "--checkpoint-every", "0")
+        resumed = self.report("--refine", "points", "--deterministic", "--resume", state)
+        self.assertEqual(whole["colmap"]["moved_points"], 1)
+        for name in ("final_cost", "iterations", "initial_cost", "message", "colmap"):
+            self.assertEqual(resumed[name], whole[name], name)
+
     def test_mistakes_are_one_line(self):
         model = scene(["PINHOLE"])
         model.write(f"{self.folder}/a", False)

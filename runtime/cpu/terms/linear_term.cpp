@@ -5,6 +5,13 @@
 #include "term_costs.hpp"
 
 namespace topograd::runtime::cpu {
+namespace {
+
+/// Instances whose Jacobians are copied together, so that those of most terms stay in the cache of
+/// a core until all of their entries are written.
+constexpr std::size_t kInstancesOfCopy = 32;
+
+}  // namespace
 
 template <class T>
 void LinearTerm<T>::linearize(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
@@ -76,8 +83,8 @@ void LinearTerm<T>::copy_jacobian(Pool& pool, const std::vector<std::uint8_t>& c
   const StoredJacobian<T> jacobian = stored_jacobian();
   const std::size_t entries = jacobian.entries.size();
   pool.for_ranges(index().instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t first = begin; first < end; first += kTile) {
-      const std::size_t last = std::min(first + kTile, end);
+    for (std::size_t first = begin; first < end; first += kInstancesOfCopy) {
+      const std::size_t last = std::min(first + kInstancesOfCopy, end);
       for (std::size_t entry = 0; entry < entries; ++entry) {
         const Stored<T>& from = jacobian.entries[entry];
         double* to = out.data() + first * entries + entry;

@@ -102,11 +102,11 @@ void Complement::sum_panel(const double* B, const Couplings& couplings, const Ri
       return Strided{values + at + k * depth, 1, depth};
     };
     panel.set_right(part(couplings.right, use.at), static_cast<std::uint32_t>(depth), -1);
-    for (std::size_t k = use.at, end = k; k < rows.size(); k = end) {  // runs of adjacent rows
-      while (end < rows.size() && rows[end] == rows[k] + (end - k)) ++end;
-      panel.add(rows[k], end - k, part(couplings.left, k));
+    panel.add(rows.subspan(use.at), part(couplings.left, use.at));
+    if (right_side != nullptr) {
+      const Panel::Run last_row{static_cast<std::uint32_t>(kept), 0, 1};
+      panel.add({&last_row, 1}, {right_side->y + first_[use.block], 1, depth});
     }
-    if (right_side != nullptr) panel.add(kept, 1, {right_side->y + first_[use.block], 1, depth});
   }
   const int* const starts = matrix_.outerIndexPtr();
   for (std::uint32_t c = first; c < last; ++c) {

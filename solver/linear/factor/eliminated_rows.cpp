@@ -17,7 +17,7 @@ constexpr std::uint32_t kFixed = ~std::uint32_t{0};
 
 /// Uses in the order of terms and instances.
 struct EliminatedRows::Found {
-  std::vector<Use> uses;
+  ir::PagedVector<Use> uses;
   std::vector<std::uint32_t> block;  // of each use
   Lists<std::uint32_t> columns;      // of each use: kept ones, in the order of Shape::kept
   std::map<Shape, std::uint32_t> known;
@@ -62,7 +62,7 @@ void EliminatedRows::add_use(std::span<const SchurLayout::Place> places,
     }
   }
   if (found.kept.empty() || shape.eliminated.empty()) return;
-  std::ranges::sort(found.kept);
+  if (!std::ranges::is_sorted(found.kept)) std::ranges::sort(found.kept);
   for (const auto& [column, slot] : found.kept) {
     shape.kept.push_back(slot);
     found.columns.items.push_back(column);
@@ -86,6 +86,16 @@ void EliminatedRows::find_uses(const runtime::Model& model,
                                const std::vector<Elimination::Block>& blocks, Found& found) {
   std::vector<std::uint32_t> tile;  // scalars, by slot
   std::vector<SchurLayout::Place> slots;
+  std::size_t instances = 0, indices = 0;
+  for (const runtime::Term& term : model.terms) {
+    if (term.energy) continue;
+    instances += term.batch->size();
+    indices += term.batch->size() * term.batch->parameter_columns();
+  }
+  found.uses.reserve(instances);
+  found.block.reserve(instances);
+  found.columns.starts.reserve(instances + 1);
+  found.columns.items.reserve(indices);
   for (std::uint32_t t = 0; t < model.terms.size(); ++t) {
     const runtime::Term& term = model.terms[t];
     slots.resize(term.batch->parameter_columns());
@@ -123,16 +133,20 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
 
   Lists<std::uint32_t> neighbours;
   std::vector<std::uint32_t> columns;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
+  std::vector<std::uint32_t> met_by(free.size(), SchurLayout::kNone);  // by column: the last block
+  std::vector<std::uint32_t> place(free.size());                       // by column, of the block
+  uses_.items.reserve(found.uses.size());
+  runs_.items.reserve(2 * found.uses.size());  // of a pose and a camera, usually
+  for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     const std::span<const std::size_t> uses(order.data() + starts[b], starts[b + 1] - starts[b]);
     columns.clear();
     for (const std::size_t u : uses)
-      columns.insert(columns.end(), found.columns[u].begin(), found.columns[u].end());
+      for (const std::uint32_t column : found.columns[u])
+        if (std::exchange(met_by[column], b) != b) columns.push_back(column);
     std::ranges::sort(columns);
-    const auto rest = std::ranges::unique(columns);
-    columns.erase(rest.begin(), rest.end());
+    for (std::uint32_t k = 0; k < columns.size(); ++k) place[columns[k]] = k;
     for (const std::size_t u : uses) {
-      add_runs(found.columns[u], columns, found.uses[u]);
+      add_runs(found.columns[u], place, found.uses[u]);
       uses_.items.push_back(found.uses[u]);
     }
     runs_.close();
@@ -143,13 +157,11 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
 }
 
 void EliminatedRows::add_runs(std::span<const std::uint32_t> columns,
-                              std::span<const std::uint32_t> neighbours, Use& use) {
+                              std::span<const std::uint32_t> place, Use& use) {
   const std::size_t before = runs_.items.size();
   for (std::size_t k = 0; k < columns.size(); ++k) {
-    const auto at = static_cast<std::uint32_t>(std::ranges::lower_bound(neighbours, columns[k]) -
-                                               neighbours.begin());
-    if (runs_.items.size() > before &&
-        runs_.items.back().neighbour + runs_.items.back().count == at) {
+    const std::uint32_t at = place[columns[k]];
+    if (runs_.items.size() > before && runs_.items.back().row + runs_.items.back().count == at) {
       ++runs_.items.back().count;
     } else {
       runs_.items.push_back({at, static_cast<std::uint16_t>(k), 1});
@@ -181,8 +193,8 @@ void EliminatedRows::add_coupling(const JacobianRows& jacobians, std::uint32_t b
       kept = {others, n, 1};
     }
     panel.set_right(eliminated, rows, 1);
-    for (const Run* const end = run + use.runs; run != end; ++run)
-      panel.add(run->neighbour, run->count, {kept.data + run->first, kept.row, 1});
+    panel.add({run, use.runs}, {kept.data, kept.row, 1});
+    run += use.runs;
   }
 }
 

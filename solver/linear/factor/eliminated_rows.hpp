@@ -47,11 +47,8 @@ class EliminatedRows {
   struct Use {
     std::uint32_t term, instance, shape, runs;
   };
-  /// Kept slots of a use whose neighbours are adjacent.
-  struct Run {
-    std::uint32_t neighbour;
-    std::uint16_t first, count;  // in Shape::kept
-  };
+  /// Kept slots of a use, in Shape::kept, whose neighbours are adjacent.
+  using Run = Panel::Run;
   struct Found;
   struct TermSize {
     std::uint32_t rows, slots;
@@ -63,7 +60,8 @@ class EliminatedRows {
                  const std::vector<Elimination::Block>& blocks, Found& found);
   SchurLayout find_layout(const runtime::Model& model, std::span<const std::uint32_t> free,
                           const std::vector<Elimination::Block>& blocks);
-  void add_runs(std::span<const std::uint32_t> columns, std::span<const std::uint32_t> neighbours,
+  ///   place  by column: of its block's neighbours
+  void add_runs(std::span<const std::uint32_t> columns, std::span<const std::uint32_t> place,
                 Use& use);
 
   std::vector<TermSize> terms_;

@@ -20,12 +20,19 @@ constexpr std::size_t kCentres = 4;
 /// A graph is wide from this many steps from end to end on.
 constexpr std::size_t kWide = 12;
 
+constexpr std::uint32_t kNoBlock = ~std::uint32_t{0};
+/// Instances whose indices are copied together.
+constexpr std::size_t kTile = 256;
+
 struct Graph {
   std::vector<Elimination::Block> blocks;
   std::vector<std::uint32_t> numbers;  // numbers of the blocks among all of the problem's
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // both directions, sorted, no twice
-  std::vector<std::size_t> starts;                             // of a block's edges
+  std::vector<std::uint32_t> edges;    // by block: blocks that it meets, ascending, none twice
+  std::vector<std::size_t> starts;     // of a block's edges
 };
+
+/// Pairs of blocks that meet, in any order.
+using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 std::vector<std::uint32_t> number_blocks(Graph& graph, std::span<const std::uint32_t> block_of) {
   std::vector<std::uint32_t> number(block_of.size());
@@ -40,44 +47,47 @@ std::vector<std::uint32_t> number_blocks(Graph& graph, std::span<const std::uint
   return number;
 }
 
-/// Sorts edges and removes duplicates; the last step of construction.
-void finish(Graph& graph) {
+/// Makes the edges of pairs; the last step of construction.
+void finish(Graph& graph, const Pairs& pairs) {
   const std::size_t blocks = graph.blocks.size();
   std::vector<std::size_t> ends(blocks + 1, 0);  // of a block's list, once it is filled
-  for (const auto& [from, to] : graph.edges) ++ends[from + 1];
+  for (const auto& [a, b] : pairs) {
+    ++ends[a + 1];
+    ++ends[b + 1];
+  }
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  std::vector<std::uint32_t> lists(graph.edges.size());
-  for (const auto& [from, to] : graph.edges) lists[ends[from]++] = to;
-  graph.edges.clear();
+  std::vector<std::uint32_t> lists(2 * pairs.size());
+  for (const auto& [a, b] : pairs) {
+    lists[ends[a]++] = b;
+    lists[ends[b]++] = a;
+  }
+  std::vector<std::uint32_t> met_by(blocks, kNoBlock);  // by block: the last one that met it
   graph.starts.assign(1, 0);
-  auto first = lists.begin();
-  for (std::uint32_t b = 0; b < blocks; ++b) {
-    const auto end = lists.begin() + static_cast<std::ptrdiff_t>(ends[b]);
-    std::sort(first, end);
-    for (auto to = first, last = std::unique(first, end); to != last; ++to)
-      graph.edges.emplace_back(b, *to);
+  std::size_t begin = 0;
+  for (std::uint32_t b = 0; b < blocks; begin = ends[b], ++b) {
+    for (std::size_t k = begin; k < ends[b]; ++k)
+      if (std::exchange(met_by[lists[k]], b) != b) graph.edges.push_back(lists[k]);
+    const auto first = graph.edges.begin() + static_cast<std::ptrdiff_t>(graph.starts.back());
+    std::sort(first, graph.edges.end());
     graph.starts.push_back(graph.edges.size());
-    first = end;
   }
 }
 
 Graph block_graph(const SparseMatrix& lower, std::span<const std::uint32_t> block_of) {
   Graph graph;
+  Pairs pairs;
   const std::vector<std::uint32_t> number = number_blocks(graph, block_of);
   for (std::uint32_t c = 0; c < number.size(); ++c) {
     std::uint32_t last = number[c];
     for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
       const std::uint32_t other = number[static_cast<std::size_t>(it.row())];
       if (other == std::exchange(last, other) || other == number[c]) continue;
-      graph.edges.emplace_back(number[c], other);
-      graph.edges.emplace_back(other, number[c]);
+      pairs.emplace_back(number[c], other);
     }
   }
-  finish(graph);
+  finish(graph, pairs);
   return graph;
 }
-
-constexpr std::uint32_t kNoBlock = ~std::uint32_t{0};
 
 /// By scalar: number of its block among those with free scalars, or kNoBlock.
 std::vector<std::uint32_t> number_blocks(Graph& graph, const runtime::Model& model) {
@@ -99,30 +109,41 @@ std::vector<std::uint32_t> number_blocks(Graph& graph, const runtime::Model& mod
   return number;
 }
 
+/// Sorts the blocks that an instance reads, and adds all pairs of different ones.
+void add_pairs_of(std::vector<std::uint32_t>& met, Pairs& pairs) {
+  std::ranges::sort(met);
+  const auto rest = std::ranges::unique(met);
+  met.erase(rest.begin(), rest.end());
+  for (auto a = met.begin(); a != met.end(); ++a)
+    for (auto b = a + 1; b != met.end(); ++b) pairs.emplace_back(*a, *b);
+}
+
 /// Adds all pairs of different blocks that meet in an instance of a term.
-void add_edges(Graph& graph, const runtime::Term& term, std::span<const std::uint32_t> number) {
+void add_pairs(const runtime::Term& term, std::span<const std::uint32_t> number, Pairs& pairs) {
   const std::size_t instances = term.batch->size(), slots = term.batch->parameter_columns();
-  std::vector<std::uint32_t> column(instances), met(instances * slots);
-  for (std::size_t s = 0; s < slots; ++s) {
-    term.batch->copy_index_column(static_cast<std::uint32_t>(s), 0, column);
-    for (std::size_t i = 0; i < instances; ++i) met[i * slots + s] = number[column[i]];
-  }
-  for (std::size_t i = 0; i < instances; ++i) {
-    const auto first = met.begin() + static_cast<std::ptrdiff_t>(i * slots);
-    std::sort(first, first + static_cast<std::ptrdiff_t>(slots));
-    auto last = std::unique(first, first + static_cast<std::ptrdiff_t>(slots));
-    if (last != first && *(last - 1) == kNoBlock) --last;
-    for (auto a = first; a != last; ++a)
-      for (auto b = first; b != last; ++b)
-        if (a != b) graph.edges.emplace_back(*a, *b);
+  std::vector<std::uint32_t> tile(slots * kTile), met;
+  for (std::size_t first = 0; first < instances; first += kTile) {
+    const std::size_t n = std::min(kTile, instances - first);
+    for (std::size_t s = 0; s < slots; ++s)
+      term.batch->copy_index_column(static_cast<std::uint32_t>(s), first,
+                                    std::span(tile).subspan(s * kTile, n));
+    for (std::size_t i = 0; i < n; ++i) {
+      met.clear();
+      for (std::size_t s = 0; s < slots; ++s) {  // adjacent slots read the same block, mostly
+        const std::uint32_t block = number[tile[s * kTile + i]];
+        if (block != kNoBlock && (met.empty() || met.back() != block)) met.push_back(block);
+      }
+      add_pairs_of(met, pairs);
+    }
   }
 }
 
 Graph block_graph(const runtime::Model& model) {
   Graph graph;
+  Pairs pairs;
   const std::vector<std::uint32_t> number = number_blocks(graph, model);
-  for (const runtime::Term& term : model.terms) add_edges(graph, term, number);
-  finish(graph);
+  for (const runtime::Term& term : model.terms) add_pairs(term, number, pairs);
+  finish(graph, pairs);
   return graph;
 }
 
@@ -158,12 +179,12 @@ std::pair<std::uint32_t, std::size_t> farthest(const Graph& graph, std::span<con
     }
     const std::uint32_t block = queue[head];
     for (std::size_t k = graph.starts[block]; k < graph.starts[block + 1]; ++k) {
-      const std::uint32_t other = graph.edges[k].second;
+      const std::uint32_t other = graph.edges[k];
       if (marks[other] != Mark::taken) {
         visit(other);
       } else if (std::exchange(seen[other], std::uint8_t{1}) == 0) {
         for (std::size_t j = graph.starts[other]; j < graph.starts[other + 1]; ++j)
-          visit(graph.edges[j].second);
+          visit(graph.edges[j]);
       }
     }
   }
@@ -200,7 +221,7 @@ void take_hinted(const Graph& graph, const EliminationHint& hint, std::vector<Ma
   for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
     if (!hinted(b)) continue;
     for (std::size_t k = graph.starts[b]; k < graph.starts[b + 1]; ++k) {
-      const std::uint32_t other = graph.edges[k].second;
+      const std::uint32_t other = graph.edges[k];
       if (!hinted(other)) continue;
       throw Error(ErrorCode::InvalidArgument,
                   "linear_solver_ordering: expected a first group of which no two blocks meet in a "
@@ -223,7 +244,7 @@ void take_independent(const Graph& graph, std::vector<Mark>& marks) {
     if (marks[b] != Mark::open || graph.blocks[b].width > kWidestEliminated) continue;
     marks[b] = Mark::taken;
     for (std::size_t k = graph.starts[b]; k < graph.starts[b + 1]; ++k)
-      marks[graph.edges[k].second] = Mark::kept;
+      marks[graph.edges[k]] = Mark::kept;
   }
 }
 

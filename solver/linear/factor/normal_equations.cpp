@@ -3,7 +3,6 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/linear/dense.hpp"
-#include "panel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,8 @@ namespace {
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 constexpr std::size_t kMostEntries = std::size_t{1} << 31;
 constexpr std::size_t kUsesPerRange = 2048;
+/// Sums of more uses are made in parts of this many: those of a camera that many images share.
+constexpr std::size_t kMostUsesOfPiece = 8192;
 /// Rows are asked for so many uses before they are read: those of one scalar lie far apart.
 constexpr std::size_t kUsesAhead = 6;
 constexpr std::size_t kMostExpected = 64;  ///< numbers of a use
@@ -29,15 +30,19 @@ std::size_t packed(std::size_t s, std::size_t t, std::size_t slots) {
 }
 
 /// Free index of each parameter slot of each instance of a term: [instance * slots + slot].
-std::vector<std::uint32_t> free_indices(const runtime::Term& term,
-                                        std::span<const std::uint32_t> to_free) {
+ir::PagedVector<std::uint32_t> free_indices(const runtime::Term& term,
+                                            std::span<const std::uint32_t> to_free) {
+  constexpr std::size_t kTile = 256;
   const std::size_t instances = term.batch->size();
   const std::uint32_t slots = term.batch->parameter_columns();
-  std::vector<std::uint32_t> out(instances * slots);
-  std::vector<std::uint32_t> column(instances);
-  for (std::uint32_t s = 0; s < slots; ++s) {
-    term.batch->copy_index_column(s, 0, column);
-    for (std::size_t i = 0; i < instances; ++i) out[i * slots + s] = to_free[column[i]];
+  ir::PagedVector<std::uint32_t> out(instances * slots);
+  std::array<std::uint32_t, kTile> column;
+  for (std::size_t first = 0; first < instances; first += kTile) {
+    const std::size_t n = std::min(kTile, instances - first);
+    for (std::uint32_t s = 0; s < slots; ++s) {
+      term.batch->copy_index_column(s, first, std::span(column).first(n));
+      for (std::size_t i = 0; i < n; ++i) out[(first + i) * slots + s] = to_free[column[i]];
+    }
   }
   return out;
 }
@@ -54,8 +59,8 @@ JacobianRows::JacobianRows(const runtime::Model& model) : values_(model.terms.si
 void JacobianRows::refresh(runtime::Engine& engine) {
   for (std::size_t t = 0; t < sizes_.size(); ++t) {
     if (sizes_[t] == 0) continue;
-    if (!values_[t]) values_[t] = std::make_unique_for_overwrite<double[]>(sizes_[t]);
-    engine.jacobian(t, {values_[t].get(), sizes_[t]});
+    if (values_[t].data() == nullptr) values_[t] = RawNumbers(sizes_[t]);
+    engine.jacobian(t, {values_[t].data(), sizes_[t]});
   }
 }
 
@@ -69,7 +74,8 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
     to_free[k] = static_cast<std::uint32_t>(free_.size());
     free_.push_back(k);
   }
-  std::vector<std::vector<std::uint32_t>> indices;
+  Indices indices;
+  std::size_t row = 0;
   for (const runtime::Term& term : model.terms) {
     if (term.energy && !with_energies) {
       indices.emplace_back();
@@ -84,7 +90,9 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
                       " unknowns, whose part of JᵀJ has 2^31 entries or more; use pcg");
     }
     const auto rows = static_cast<std::uint32_t>(term.topology->program.outputs.size());
-    terms_.push_back({.rows = rows, .slots = slots, .instances = term.batch->size()});
+    terms_.push_back(
+        {.rows = rows, .slots = slots, .instances = term.batch->size(), .first_row = row});
+    if (!term.energy) row += rows * term.batch->size();
   }
   if (with_energies) find_partly_free(indices);
   find_groups(indices);
@@ -93,7 +101,7 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
   values_.assign(rows_.size(), 0.0);
 }
 
-void NormalEquations::find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices) {
+void NormalEquations::find_partly_free(const Indices& indices) {
   for (std::size_t t = 0; t < terms_.size(); ++t) {
     const std::uint32_t slots = terms_[t].slots;
     for (std::size_t i = 0; i < terms_[t].instances; ++i) {
@@ -105,42 +113,62 @@ void NormalEquations::find_partly_free(const std::vector<std::vector<std::uint32
   }
 }
 
-void NormalEquations::find_groups(const std::vector<std::vector<std::uint32_t>>& indices) {
-  std::vector<std::size_t> starts(free_.size() + 1, 0);  // of the uses of a column
-  for (const std::vector<std::uint32_t>& term : indices)
-    for (const std::uint32_t c : term)
-      if (c != kNone) ++starts[c + 1];
-  std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  std::vector<Use> uses(starts.back());
-  std::vector<std::size_t> next(starts.begin(), starts.end() - 1);
+std::vector<std::uint8_t> NormalEquations::find_joined(const Indices& indices) const {
+  // By column: instances that read it, those that read the one before, too, and the last one.
+  std::vector<std::uint32_t> reads(free_.size(), 0), both(free_.size(), 0);
+  std::vector<std::uint64_t> last(free_.size(), 0);
+  std::vector<std::uint8_t> twice(free_.size(), 0);
+  std::uint64_t instance = 0;
   for (std::uint32_t t = 0; t < indices.size(); ++t) {
     const std::uint32_t slots = terms_[t].slots;
-    for (std::size_t k = 0; k < indices[t].size(); ++k) {
-      const std::uint32_t c = indices[t][k];
-      if (c != kNone) uses[next[c]++] = {t, static_cast<std::uint32_t>(k / slots), 0, 0, 0};
+    for (std::size_t first = 0; first < indices[t].size(); first += slots) {
+      const std::span scalars(indices[t].data() + first, slots);
+      ++instance;
+      for (const std::uint32_t c : scalars) {
+        if (c == kNone) continue;
+        if (std::exchange(last[c], instance) == instance) twice[c] = 1;
+        ++reads[c];
+      }
+      for (const std::uint32_t c : scalars)
+        if (c != kNone && c > 0 && last[c - 1] == instance) ++both[c];
     }
   }
-  const auto of = [&](std::size_t c) {
-    return std::span(uses).subspan(starts[c], starts[c + 1] - starts[c]);
-  };
-  const auto same = [](const Use& a, const Use& b) {
-    return a.term == b.term && a.instance == b.instance;
-  };
-  const auto joins = [&](std::uint32_t c) {  // column c to the group of c − 1
-    const std::span<const Use> its = of(c);
-    return c > 0 && groups_.back().width < Panel::kMostColumns && !its.empty() &&
-           std::ranges::equal(of(c - 1), its, same) &&
-           std::ranges::adjacent_find(its, same) == its.end();
-  };
+  std::vector<std::uint8_t> joined(free_.size(), 0);
+  for (std::size_t c = 1; c < joined.size(); ++c)
+    joined[c] = reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1] && twice[c] == 0 &&
+                twice[c - 1] == 0;
+  return joined;
+}
+
+void NormalEquations::find_groups(const Indices& indices) {
+  const std::vector<std::uint8_t> joined = find_joined(indices);
+  std::vector<std::uint32_t> group_of(free_.size(), kNone);  // by first column
   for (std::uint32_t c = 0; c < free_.size(); ++c) {
-    if (joins(c)) {
+    if (joined[c] != 0 && groups_.back().width < Panel::kMostColumns) {
       ++groups_.back().width;
     } else {
-      groups_.push_back({c, 1, uses_.size(), 0});
-      uses_.insert(uses_.end(), of(c).begin(), of(c).end());
+      group_of[c] = static_cast<std::uint32_t>(groups_.size());
+      groups_.push_back({c, 1, 0, 0});
     }
   }
-  groups_.push_back({static_cast<std::uint32_t>(free_.size()), 0, uses_.size(), 0});
+  groups_.push_back({static_cast<std::uint32_t>(free_.size()), 0, 0, 0});
+  const auto for_uses = [&](const auto& use) {
+    for (std::uint32_t t = 0; t < indices.size(); ++t) {
+      const std::uint32_t slots = terms_[t].slots;
+      const std::uint32_t* scalar = indices[t].data();
+      for (std::uint32_t i = 0; i < terms_[t].instances && slots > 0 && !indices[t].empty(); ++i)
+        for (std::uint32_t s = 0; s < slots; ++s, ++scalar)
+          if (*scalar != kNone && group_of[*scalar] != kNone) use(group_of[*scalar], t, i);
+    }
+  };
+  std::vector<std::size_t> next(groups_.size(), 0);  // the next use of a group
+  for_uses([&](std::uint32_t g, std::uint32_t, std::uint32_t) { ++next[g + 1]; });
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].use = next[g];
+  uses_.resize(next.back());
+  for_uses([&](std::uint32_t g, std::uint32_t t, std::uint32_t i) {
+    uses_[next[g]++] = {t, i, 0, 0, 0};
+  });
 }
 
 void NormalEquations::add_columns(const Group& group, std::span<const std::uint32_t> rows) {
@@ -152,7 +180,9 @@ void NormalEquations::add_columns(const Group& group, std::span<const std::uint3
   }
 }
 
-std::uint32_t NormalEquations::number_of(const Order& order, OrderNumbers& known) {
+std::uint32_t NormalEquations::number_of(const Order& order, std::uint32_t last,
+                                         OrderNumbers& known) {
+  if (last < known.size() && std::ranges::equal(orders_[last], order)) return last;
   const auto [entry, is_new] = known.try_emplace(order, static_cast<std::uint32_t>(known.size()));
   if (is_new) {
     orders_.items.insert(orders_.items.end(), order.begin(), order.end());
@@ -178,10 +208,11 @@ std::uint16_t NormalEquations::add_runs(std::span<const std::uint32_t> scalars, 
   return static_cast<std::uint16_t>(runs_.size() - before);
 }
 
-void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>& indices) {
+void NormalEquations::find_pattern(const Indices& indices) {
   std::vector<std::uint32_t> seen(free_.size(), kNone), row(free_.size()), rows;
   Order order;
   OrderNumbers known;
+  std::uint32_t last = 0;  // of the use before
   const auto scalars_of = [&](const Use& use) {
     const std::uint32_t slots = terms_[use.term].slots;
     return std::span(indices[use.term].data() + std::size_t{use.instance} * slots, slots);
@@ -196,8 +227,9 @@ void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>
     order.clear();
     for (std::uint32_t s = 0; s < scalars.size(); ++s)
       if (scalars[s] != kNone && scalars[s] >= c) order.push_back(static_cast<std::uint16_t>(s));
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return scalars[a] < scalars[b]; });
+    const auto before = [&](auto a, auto b) { return scalars[a] < scalars[b]; };
+    if (!std::is_sorted(order.begin(), order.end(), before))
+      std::stable_sort(order.begin(), order.end(), before);
   };
   for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
     Group& group = groups_[g];
@@ -213,7 +245,7 @@ void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>
       Use& use = uses[u];
       const std::span<const std::uint32_t> scalars = scalars_of(use);
       set_order(scalars, c);
-      use.order = number_of(order, known);
+      last = use.order = number_of(order, last, known);
       // An instance that reads the scalar in several slots has a use for each, one after the other.
       if (u > 0 && uses[u - 1].term == use.term && uses[u - 1].instance == use.instance)
         use.at = static_cast<std::uint16_t>(uses[u - 1].at + 1);
@@ -224,37 +256,120 @@ void NormalEquations::find_pattern(const std::vector<std::vector<std::uint32_t>>
 }
 
 void NormalEquations::find_ranges() {
-  for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
-    if (g == 0 || groups_[g].use - groups_[ranges_.back()].use >= kUsesPerRange)
-      ranges_.push_back(g);
+  const auto begin_range = [&] { ranges_.push_back(pieces_.size()); };
+  std::size_t uses = kUsesPerRange;  // of the range
+  for (std::uint32_t g = 0; g + 1 < groups_.size(); ++g) {
+    const std::size_t first = groups_[g].use, end = groups_[g + 1].use;
+    if (end - first <= kMostUsesOfPiece) {
+      if (uses >= kUsesPerRange) {
+        begin_range();
+        uses = 0;
+      }
+      pieces_.push_back({g, first, end, groups_[g].run, 0});
+      uses += end - first;
+      continue;
+    }
+    std::size_t run = groups_[g].run;
+    for (std::size_t use = first; use < end; use += kMostUsesOfPiece) {
+      begin_range();
+      const std::size_t stop = std::min(end, use + kMostUsesOfPiece);
+      pieces_.push_back({g, use, stop, run, parts_++});
+      for (std::size_t u = use; u < stop; ++u) run += uses_[u].runs;
+    }
+    uses = kUsesPerRange;
   }
-  ranges_.push_back(groups_.size() - 1);
+  ranges_.push_back(pieces_.size());
+}
+
+/// Calls sum(piece, partial) for all pieces, which adds to the numbers of its group, and
+/// join(piece, partial) in order for those of groups that have several pieces.
+template <class Sum, class Join>
+void NormalEquations::for_pieces(const Sum& sum, const Join& join) const {
+  std::vector<std::vector<double>> partial(parts_);
+  pool_.for_ranges(ranges_.size() - 1, 1, [&](std::size_t begin, std::size_t end) {
+    Panel panel;
+    std::vector<double> scratch, none;
+    for (std::size_t p = ranges_[begin]; p < ranges_[end]; ++p)
+      sum(pieces_[p], panel, scratch, is_part(pieces_[p]) ? partial[pieces_[p].part] : none);
+  });
+  if (parts_ == 0) return;
+  for (const Piece& piece : pieces_)
+    if (is_part(piece)) join(piece, partial[piece.part]);
+}
+
+bool NormalEquations::is_part(const Piece& piece) const {
+  return piece.end - piece.use < groups_[piece.group + 1].use - groups_[piece.group].use;
+}
+
+/// Writes the rows of a panel to the values of its group, and clears them.
+void NormalEquations::write(const Group& group, Panel& panel) {
+  std::array<double*, Panel::kMostColumns> columns;  // from the row of the group's first one
+  for (std::uint32_t j = 0; j < group.width; ++j)
+    columns[j] = values_.data() + starts_[group.first + j] - j;
+  for (std::uint32_t r = 0; r < rows_of(group); ++r) {
+    const double* const row = panel.row(r);
+    for (std::uint32_t j = 0; j < std::min(group.width, r + 1); ++j) columns[j][r] = row[j];
+    panel.clear(r);
+  }
 }
 
 template <class F, class Expect>
 void NormalEquations::sum_groups(const F& add, const Expect& expect) {
-  pool_.for_ranges(ranges_.size() - 1, 1, [&](std::size_t begin, std::size_t end) {
-    Panel panel;
-    std::vector<double> scratch;
-    for (std::size_t g = ranges_[begin]; g < ranges_[end]; ++g) {
-      const Group& group = groups_[g];
-      const auto rows = static_cast<std::uint32_t>(starts_[group.first + 1] - starts_[group.first]);
-      panel.open(rows, group.width);
-      const Run* run = runs_.data() + group.run;
-      for (std::size_t u = group.use; u < groups_[g + 1].use; ++u) {
-        if (u + kUsesAhead < groups_[g + 1].use) expect(uses_[u + kUsesAhead]);
-        add(uses_[u], std::span(run, uses_[u].runs), panel, scratch);
-        run += uses_[u].runs;
-      }
-      std::array<double*, Panel::kMostColumns> columns;  // from the row of the group's first one
-      for (std::uint32_t j = 0; j < group.width; ++j)
-        columns[j] = values_.data() + starts_[group.first + j] - j;
-      for (std::uint32_t r = 0; r < rows; ++r) {
-        const double* const row = panel.row(r);
-        for (std::uint32_t j = 0; j < std::min(group.width, r + 1); ++j) columns[j][r] = row[j];
-        panel.clear(r);
-      }
+  const auto sum = [&](const Piece& piece, Panel& panel, std::vector<double>& scratch,
+                       std::vector<double>& partial) {
+    const Group& group = groups_[piece.group];
+    panel.open(rows_of(group), group.width);
+    const Run* run = runs_.data() + piece.run;
+    for (std::size_t u = piece.use; u < piece.end; ++u) {
+      if (u + kUsesAhead < piece.end) expect(uses_[u + kUsesAhead]);
+      add(uses_[u], std::span(run, uses_[u].runs), panel, scratch);
+      run += uses_[u].runs;
     }
+    if (!is_part(piece)) return write(group, panel);
+    for (std::uint32_t r = 0; r < rows_of(group); ++r) {
+      partial.insert(partial.end(), panel.row(r), panel.row(r) + group.width);
+      panel.clear(r);
+    }
+  };
+  Panel whole;  // of the group of several pieces
+  const auto join = [&](const Piece& piece, const std::vector<double>& partial) {
+    const Group& group = groups_[piece.group];
+    if (piece.use == group.use) whole.open(rows_of(group), group.width);
+    const double* from = partial.data();
+    for (std::uint32_t r = 0; r < rows_of(group); ++r)
+      for (std::uint32_t j = 0; j < group.width; ++j) whole.at(r, j) += *from++;
+    if (piece.end == groups_[piece.group + 1].use) write(group, whole);
+  };
+  for_pieces(sum, join);
+}
+
+void NormalEquations::subtract_products(const JacobianRows& jacobians, std::span<const double> w,
+                                        std::span<double> out) const {
+  const auto sum = [&](const Piece& piece, Panel&, std::vector<double>&,
+                       std::vector<double>& partial) {
+    const Group& group = groups_[piece.group];
+    std::array<double, Panel::kMostColumns> sums{};
+    for (std::size_t u = piece.use; u < piece.end; ++u) {
+      const Use& use = uses_[u];
+      const TermValues& term = terms_[use.term];
+      const std::uint16_t* const slot = orders_.begin(use.order) + use.at;
+      const double* J =
+          jacobians[use.term].data() + std::size_t{use.instance} * term.rows * term.slots;
+      const double* const factor =
+          w.data() + term.first_row + std::size_t{use.instance} * term.rows;
+      for (std::uint32_t i = 0; i < term.rows; ++i, J += term.slots)
+        for (std::uint32_t j = 0; j < group.width; ++j) sums[j] -= J[slot[j]] * factor[i];
+    }
+    if (is_part(piece)) {
+      partial.assign(sums.begin(), sums.begin() + group.width);
+    } else {
+      std::copy_n(sums.begin(), group.width, out.begin() + group.first);
+    }
+  };
+  std::ranges::fill(out, 0.0);
+  for_pieces(sum, [&](const Piece& piece, const std::vector<double>& partial) {
+    for (std::size_t j = 0; j < partial.size(); ++j)
+      out[groups_[piece.group].first + j] += partial[j];
   });
 }
 
@@ -280,7 +395,7 @@ void NormalEquations::refresh(const JacobianRows& jacobians) {
           rows = scratch.data();
         }
         panel.set_right({rows + use.at, n, 1}, term.rows, 1);
-        for (const Run& run : runs) panel.add(run.row, run.count, {rows + run.at, n, 1});
+        panel.add(runs, {rows, n, 1});
       },
       [&](const Use& use) {
         const TermValues& term = terms_[use.term];

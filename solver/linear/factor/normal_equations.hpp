@@ -1,10 +1,12 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix with a fixed pattern.
 #pragma once
 
+#include "../../../ir/batch/row_blocks.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../runtime/engine/engine.hpp"
 #include "../../../runtime/model/model.hpp"
 #include "lists.hpp"
+#include "panel.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,6 +15,25 @@
 #include <vector>
 
 namespace topograd {
+
+/// Numbers that are not initialised, in large pages if they are many: the threads that write them
+/// first take their pages.
+class RawNumbers {
+ public:
+  explicit RawNumbers(std::size_t count = 0)
+      : numbers_(count == 0 ? nullptr : Allocator().allocate(count), {count}) {}
+
+  double* data() { return numbers_.get(); }
+  const double* data() const { return numbers_.get(); }
+
+ private:
+  using Allocator = ir::PageAllocator<double>;
+  struct Free {
+    std::size_t count;
+    void operator()(double* numbers) const { Allocator().deallocate(numbers, count); }
+  };
+  std::unique_ptr<double, Free> numbers_;
+};
 
 /// Jacobians of all terms with residuals, each [instance][row][slot], with zeros for fixed scalars.
 class JacobianRows {
@@ -24,13 +45,13 @@ class JacobianRows {
   void refresh(runtime::Engine& engine);
   /// The numbers of a term; empty for an energy.
   std::span<const double> operator[](std::size_t term) const {
-    return {values_[term].get(), values_[term] ? sizes_[term] : 0};
+    const double* const first = values_[term].data();
+    return {first, first == nullptr ? 0 : sizes_[term]};
   }
 
  private:
   std::vector<std::size_t> sizes_;  // by term
-  /// Not initialised: the threads that write it first take its pages.
-  std::vector<std::unique_ptr<double[]>> values_;
+  std::vector<RawNumbers> values_;
 };
 
 /// The lower triangle of JᵀJ, or of the Hessian of the cost, over the free scalars, compressed by
@@ -58,6 +79,11 @@ class NormalEquations {
   /// eigenvalues of each Hessian, restricted to its free scalars, are removed first, so that fixed
   /// scalars have no influence.
   void refresh_hessian(runtime::Engine& engine, bool project);
+  /// out := −Jᵀw, for a matrix made without energies.
+  ///
+  ///   w    by row of all terms with residuals    out  by free scalar
+  void subtract_products(const JacobianRows& jacobians, std::span<const double> w,
+                         std::span<double> out) const;
 
   std::size_t size() const { return starts_.size() - 1; }           ///< free scalars
   std::span<const std::int32_t> starts() const { return starts_; }  ///< size() + 1
@@ -80,14 +106,18 @@ class NormalEquations {
     std::uint32_t order;     // of orders_: the slots that read rows of the group
     std::uint16_t at, runs;  // where the slots of the columns are there; number of runs
   };
-  /// Part of the order of a use whose scalars are adjacent rows of the group.
-  struct Run {
-    std::uint32_t row;  // the first, among those of the group's first column
-    std::uint16_t at, count;
+  /// Uses of a group that are summed together: all, or some of many.
+  struct Piece {
+    std::uint32_t group;
+    std::size_t use, end, run;  // first use, the one after the last, first run
+    std::size_t part;           // number among pieces of some uses
   };
+  /// Part of the order of a use whose scalars are adjacent rows of the group.
+  using Run = Panel::Run;
   struct TermValues {
     std::uint32_t rows = 0, slots = 0;
     std::size_t instances = 0;
+    std::size_t first_row = 0;     // of its residuals, among those of all terms
     std::vector<double> hessians;  // of the last refresh_hessian(), packed
   };
   /// Instance of a term with energies that reads both free and fixed scalars.
@@ -96,21 +126,32 @@ class NormalEquations {
     std::vector<std::uint32_t> slots;  // that read free scalars, ascending
   };
 
-  void find_partly_free(const std::vector<std::vector<std::uint32_t>>& indices);
-  void find_groups(const std::vector<std::vector<std::uint32_t>>& indices);
-  void find_pattern(const std::vector<std::vector<std::uint32_t>>& indices);
+  /// By term: column of each parameter slot of each instance.
+  using Indices = std::vector<ir::PagedVector<std::uint32_t>>;
+  void find_partly_free(const Indices& indices);
+  /// By column: 1 = the same instances read it as the one before, both once each.
+  std::vector<std::uint8_t> find_joined(const Indices& indices) const;
+  void find_groups(const Indices& indices);
+  void find_pattern(const Indices& indices);
   /// Appends the columns of a group to the pattern.
   void add_columns(const Group& group, std::span<const std::uint32_t> rows);
   using Order = std::vector<std::uint16_t>;
   using OrderNumbers = std::map<Order, std::uint32_t>;
-  /// Its number in orders_, to which a new order is added.
-  std::uint32_t number_of(const Order& order, OrderNumbers& known);
+  /// Its number in orders_, to which a new order is added; `last` is tried first.
+  std::uint32_t number_of(const Order& order, std::uint32_t last, OrderNumbers& known);
   /// Appends the runs of a use; returns their number.
   ///
   ///   scalars  by slot    row  of the group, by scalar
   std::uint16_t add_runs(std::span<const std::uint32_t> scalars, const Order& order,
                          std::span<const std::uint32_t> row);
   void find_ranges();
+  bool is_part(const Piece& piece) const;
+  std::uint32_t rows_of(const Group& group) const {
+    return static_cast<std::uint32_t>(starts_[group.first + 1] - starts_[group.first]);
+  }
+  void write(const Group& group, Panel& panel);
+  template <class Sum, class Join>
+  void for_pieces(const Sum& sum, const Join& join) const;
   /// Sums all entries: add(use, runs, panel, scratch) adds a use to the panel of its group;
   /// expect(use) is called some uses before.
   template <class F, class Expect>
@@ -122,15 +163,17 @@ class NormalEquations {
   std::vector<std::int32_t> starts_, rows_;
   std::vector<double> values_;
   std::vector<TermValues> terms_;
-  JacobianRows jacobians_;           // of the last refresh() by an engine
-  std::vector<Group> groups_;        // with one more at the end
-  std::vector<std::size_t> ranges_;  // of groups with about equally many uses
-  std::vector<Use> uses_;
-  std::vector<Run> runs_;
+  JacobianRows jacobians_;     // of the last refresh() by an engine
+  std::vector<Group> groups_;  // with one more at the end
+  std::vector<Piece> pieces_;
+  std::size_t parts_ = 0;            // pieces of some uses
+  std::vector<std::size_t> ranges_;  // of pieces with about equally many uses
+  ir::PagedVector<Use> uses_;
+  ir::PagedVector<Run> runs_;
   Lists<std::uint16_t> orders_;         // slots, ascending by their scalars
   std::vector<std::uint8_t> adjacent_;  // by order: 1 = adjacent slots
   std::vector<PartlyFree> partly_free_;
-  runtime::cpu::Pool pool_;
+  mutable runtime::cpu::Pool pool_;
 };
 
 }  // namespace topograd

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace topograd {
@@ -27,6 +28,12 @@ class Panel {
  public:
   static constexpr std::uint32_t kMostColumns = 16;
 
+  /// Adjacent rows of the panel, and the adjacent columns of E that are added to them.
+  struct Run {
+    std::uint32_t row;
+    std::uint16_t at, count;  // the first column
+  };
+
   /// Starts anew; entries of the rows are 0 if those of the panel before were cleared.
   void open(std::size_t rows, std::uint32_t columns);
 
@@ -38,11 +45,13 @@ class Panel {
 
   /// Sets W for add(), times `sign`: depth × columns.
   void set_right(const Strided& W, std::uint32_t depth, double sign);
-  /// Rows first .. first + count − 1 += Eᵀ W. Products of an entry are summed in the order of rows
-  /// of E first.
+  /// Rows of the panel += columns of Eᵀ W. Products of an entry are summed in the order of rows of
+  /// E first.
   ///
-  ///   E  (depth, count)
-  void add(std::size_t first, std::size_t count, const Strided& E);
+  ///   E  (depth, columns of the runs)
+  void add(std::span<const Run> runs, const Strided& E);
+  /// The same for rows in any order, with the column of E in the same place.
+  void add(std::span<const std::uint32_t> rows, const Strided& E);
 
  private:
   template <std::uint32_t depth>

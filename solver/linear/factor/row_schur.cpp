@@ -120,7 +120,7 @@ class RowSchur final : public NormalSystem {
         undetermined_kept_(model, kept_),
         undetermined_eliminated_(model, eliminated_),
         complement_(layout(), entries_of(kept_), work),
-        W_(std::make_unique_for_overwrite<double[]>(layout().E.back())),
+        W_(layout().E.back()),
         L_(layout().C.back()),
         y_(eliminated_.size()) {
     std::uint32_t first = 0;
@@ -162,7 +162,7 @@ class RowSchur final : public NormalSystem {
       right_[static_cast<Eigen::Index>(c)] = right[kept_column(c)];
     }
     const Complement::RightSide reduced{y_.data(), right_};
-    return complement_.factor(B_.data(), {W_.get(), W_.get()}, &reduced);
+    return complement_.factor(B_.data(), {W_.data(), W_.data()}, &reduced);
   }
 
   Vector solve() override {
@@ -188,23 +188,29 @@ class RowSchur final : public NormalSystem {
     std::vector<double> by_scalar(model_.scalars, 0.0), out(model_.rows, 0.0);
     for (std::size_t k = 0; k < free_.size(); ++k)
       by_scalar[free_[k]] = v[static_cast<Eigen::Index>(k)];
-    for_entries([&](std::size_t row, std::uint32_t scalar, double entry) {
-      out[row] += entry * by_scalar[scalar];
-    });
+    std::size_t row = 0;  // the first one of a term
+    for (std::size_t t = 0; t < model_.terms.size(); ++t) {
+      const runtime::Term& term = model_.terms[t];
+      if (term.energy) continue;
+      pool_.for_ranges(term.batch->size(), kInstancesPerTile,
+                       [&](std::size_t begin, std::size_t end) {
+                         add_rows_along(t, begin, end, by_scalar, std::span(out).subspan(row));
+                       });
+      row += term.batch->size() * term.topology->program.outputs.size();
+    }
     return out;
   }
 
   Vector correct(std::span<const double> w) override {
-    std::vector<double> by_scalar(model_.scalars, 0.0);
-    for_entries([&](std::size_t row, std::uint32_t scalar, double entry) {
-      by_scalar[scalar] -= entry * w[row];
-    });
     Vector right(static_cast<Eigen::Index>(free_.size()));
-    for (std::size_t k = 0; k < free_.size(); ++k)
-      right[static_cast<Eigen::Index>(k)] = by_scalar[free_[k]];
-    for (std::size_t c = 0; c < kept_.size(); ++c)
-      right_[static_cast<Eigen::Index>(c)] = right[kept_column(c)];
-    for (std::uint32_t b = 0; b < layout().blocks.size(); ++b) reduce(b, right);
+    std::vector<double> part(kept_.size());
+    kept_.subtract_products(jacobians_, w, part);
+    for (std::size_t c = 0; c < part.size(); ++c)
+      right_[static_cast<Eigen::Index>(c)] = right[kept_column(c)] = part[c];
+    part.resize(eliminated_.size());
+    eliminated_.subtract_products(jacobians_, w, part);
+    for (std::size_t c = 0; c < part.size(); ++c) right[column_[c]] = part[c];
+    reduce(right);
     return solve();
   }
 
@@ -254,7 +260,7 @@ class RowSchur final : public NormalSystem {
     const std::size_t neighbours = layout().neighbours.size(b);
     panel.open(neighbours, width);
     rows_.add_coupling(jacobians_, b, panel, scratch);
-    double* W = W_.get() + layout().E[b];
+    double* W = W_.data() + layout().E[b];
     for (std::size_t k = 0; k < neighbours; ++k, W += width) {
       forward<fixed>(L, width, panel.row(k), W);
       panel.clear(k);
@@ -262,38 +268,47 @@ class RowSchur final : public NormalSystem {
     return true;
   }
 
-  /// y = L⁻¹ right of the block, and the kept part of the right side less Wᵀ y.
-  void reduce(std::uint32_t b, const Vector& right) {
-    const auto [column, width] = layout().blocks[b];
-    double* const y = y_.data() + first_[b];
-    forward<0>(L_.data() + layout().C[b], width, right.data() + column, y);
-    const double* W = W_.get() + layout().E[b];
-    for (const std::uint32_t neighbour : layout().neighbours[b])
-      for (std::uint32_t i = 0; i < width; ++i) right_[neighbour] -= *W++ * y[i];
+  /// y = L⁻¹ right of the blocks, and the kept part of the right side less Wᵀ y.
+  void reduce(const Vector& right) {
+    pool_.for_ranges(layout().blocks.size(), kBlocksPerRange,
+                     [&](std::size_t begin, std::size_t end) {
+                       for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
+                         const auto [column, width] = layout().blocks[b];
+                         forward<0>(L_.data() + layout().C[b], width, right.data() + column,
+                                    y_.data() + first_[b]);
+                       }
+                     });
+    const std::vector<std::uint32_t>& panels = layout().panels;
+    pool_.for_ranges(panels.size() - 1, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t p = begin; p < end; ++p) reduce_panel(panels[p], panels[p + 1]);
+    });
   }
 
-  /// Calls add(row, scalar, entry) for the entries of the Jacobian, in the order of its rows.
-  void for_entries(const auto& add) const {
-    std::vector<std::uint32_t> scalars;
-    std::size_t row = 0;  // the first one of a tile
-    for (std::size_t t = 0; t < model_.terms.size(); ++t) {
-      if (model_.terms[t].energy) continue;
-      const ir::Batch& batch = *model_.terms[t].batch;
-      const std::size_t slots = batch.parameter_columns();
-      const std::size_t outputs = model_.terms[t].topology->program.outputs.size();
-      for (std::size_t first = 0; first < batch.size(); first += kInstancesPerTile) {
-        const std::size_t n = std::min(kInstancesPerTile, batch.size() - first);
-        scalars.resize(slots * n);
-        for (std::size_t s = 0; s < slots; ++s)
-          batch.copy_index_column(static_cast<std::uint32_t>(s), first,
-                                  std::span(scalars).subspan(s * n, n));
-        const double* entry = jacobians_[t].data() + first * outputs * slots;
-        for (std::size_t k = 0; k < n * outputs; ++k)
-          for (std::size_t s = 0; s < slots; ++s)
-            add(row + k, scalars[s * n + k / outputs], *entry++);
-        row += n * outputs;
-      }
+  /// Subtracts Wᵀ y from kept columns that meet the same blocks.
+  void reduce_panel(std::uint32_t first, std::uint32_t last) {
+    for (const SchurLayout::Use& use : layout().uses[first]) {
+      const std::uint32_t width = layout().blocks[use.block].width;
+      const double* W = W_.data() + layout().E[use.block] + std::size_t{use.at} * width;
+      const double* const y = y_.data() + first_[use.block];
+      for (std::uint32_t c = first; c < last; ++c)
+        for (std::uint32_t i = 0; i < width; ++i) right_[c] -= *W++ * y[i];
     }
+  }
+
+  /// Adds J v of some instances to the rows of their term.
+  void add_rows_along(std::size_t t, std::size_t begin, std::size_t end,
+                      std::span<const double> by_scalar, std::span<double> out) const {
+    const ir::Batch& batch = *model_.terms[t].batch;
+    const std::size_t slots = batch.parameter_columns(), n = end - begin;
+    const std::size_t outputs = model_.terms[t].topology->program.outputs.size();
+    std::vector<std::uint32_t> scalars(slots * n);
+    for (std::size_t s = 0; s < slots; ++s)
+      batch.copy_index_column(static_cast<std::uint32_t>(s), begin,
+                              std::span(scalars).subspan(s * n, n));
+    const double* entry = jacobians_[t].data() + begin * outputs * slots;
+    for (std::size_t k = 0; k < n * outputs; ++k)
+      for (std::size_t s = 0; s < slots; ++s)
+        out[begin * outputs + k] += *entry++ * by_scalar[scalars[s * n + k / outputs]];
   }
 
   /// The block's part of the solution: L⁻ᵀ (y − W x).
@@ -301,7 +316,7 @@ class RowSchur final : public NormalSystem {
     const auto [column, width] = layout().blocks[b];
     double* const x = out.data() + column;
     std::copy_n(y_.data() + first_[b], width, x);
-    const double* W = W_.get() + layout().E[b];
+    const double* W = W_.data() + layout().E[b];
     for (const std::uint32_t neighbour : layout().neighbours[b]) {
       const double factor = kept[neighbour];
       for (std::uint32_t i = 0; i < width; ++i) x[i] -= factor * *W++;
@@ -312,7 +327,7 @@ class RowSchur final : public NormalSystem {
   const runtime::Model& model_;
   JacobianRows jacobians_;
   std::vector<std::uint32_t> free_;
-  runtime::cpu::Pool pool_;
+  mutable runtime::cpu::Pool pool_;
   RowLists lists_;
   NormalEquations &kept_ = *lists_.kept, &eliminated_ = *lists_.eliminated;
   EliminatedRows& rows_ = *lists_.rows;
@@ -320,7 +335,7 @@ class RowSchur final : public NormalSystem {
   Complement complement_;
   std::vector<std::uint32_t> first_;   // by block: its first column among eliminated ones
   std::vector<std::uint32_t> column_;  // by eliminated column: the free scalar
-  std::unique_ptr<double[]> W_;        // by columns; elimination writes all of it first
+  RawNumbers W_;                       // by columns; elimination writes all of it first
   std::vector<double> L_, y_;          // L by columns
   std::vector<double> B_, diagonal_;   // B with damping; of JᵀJ
   Vector right_;                       // reduced, by kept column

@@ -108,6 +108,46 @@ TEST(NormalEquations, WithBlocksWiderThanAPanel) {
   expect_equal(problem);
 }
 
+/// One block that all residuals read, as a camera that many images share. Its sums are made in
+/// parts, which do not depend on the number of threads.
+TEST(NormalEquations, OfABlockThatManyResidualsRead) {
+  constexpr std::size_t kCount = 20'000;
+  std::vector<double> shared = {0.5, -2, 3}, own(40), weights(kCount);
+  for (std::size_t k = 0; k < own.size(); ++k) own[k] = std::sin(static_cast<double>(k));
+  for (std::size_t k = 0; k < kCount; ++k) weights[k] = std::cos(static_cast<double>(k));
+  Problem problem;
+  const Parameters s = problem.add_parameters(shared, 3), p = problem.add_parameters(own, 2);
+  const Data w = problem.add_data(weights);
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const auto b = static_cast<std::uint32_t>(k % 20);
+    problem.add_residual(w[k] * s(0, 0) * p(b, 0) + exp(0.1 * s(0, 1)) * p(b, 1) - s(0, 2));
+  }
+  expect_equal(problem);
+  const ProblemModel model = make_model("test", problem);
+  test::ReferenceEngine engine(model.model);
+  std::vector<double> x(model.model.scalars);
+  problem.read_x(x);
+  engine.set_point(x);
+  NormalEquations one(model.model, false, 1), two(model.model, false, 2);
+  one.refresh(engine);
+  two.refresh(engine);
+  EXPECT_TRUE(std::ranges::equal(one.values(), two.values()));
+  JacobianRows jacobians(model.model);
+  jacobians.refresh(engine);
+  std::vector<double> by_one(one.size()), by_two(one.size()), r(kCount), product(one.size());
+  for (std::size_t k = 0; k < kCount; ++k) r[k] = std::sin(2.0 * static_cast<double>(k));
+  one.subtract_products(jacobians, r, by_one);
+  two.subtract_products(jacobians, r, by_two);
+  EXPECT_EQ(by_one, by_two);
+  std::vector<std::uint32_t> column(kCount);
+  for (std::uint32_t slot = 0; slot < 5; ++slot) {
+    model.model.terms[0].batch->copy_index_column(slot, 0, column);
+    for (std::size_t k = 0; k < kCount; ++k)
+      product[column[k]] -= jacobians[0][5 * k + slot] * r[k];
+  }
+  for (std::size_t k = 0; k < product.size(); ++k) EXPECT_NEAR(by_one[k], product[k], 1e-9) << k;
+}
+
 TEST(NormalEquations, WhereSomeInstancesReadAScalarTwice) {
   // Two blocks of two scalars: instances read one of each, both of one, or one twice.
   std::vector<double> x = {0.5, -2, 3, 0.25};

@@ -35,6 +35,21 @@ Sides sides_of(const NormalSystem& system, runtime::Engine& engine, std::size_t 
   return out;
 }
 
+/// With w = J v, the correction is −v + (JᵀJ + D)⁻¹ D v.
+void expect_corrections(NormalSystem& whole, NormalSystem& rows, NormalSystem& threads,
+                        std::span<const double> damping, const Vector& v) {
+  const Vector damped =
+      Eigen::Map<const Vector>(damping.data(), static_cast<Eigen::Index>(damping.size()))
+          .cwiseProduct(v);
+  ASSERT_TRUE(whole.factor(damping, damped));
+  const Vector expected = whole.solve() - v;
+  const std::vector<double> w = rows.rows_along(v);
+  EXPECT_EQ(w, threads.rows_along(v));
+  const Vector found = rows.correct(w);
+  EXPECT_LE((found - expected).norm(), 1e-9 * v.norm());
+  EXPECT_EQ(found, threads.correct(w));
+}
+
 /// Expects equal numbers of both systems, and equal bits for one and two threads.
 void expect_equal_systems(const runtime::Model& model, std::span<const double> x) {
   test::ReferenceEngine engine(model);
@@ -63,6 +78,7 @@ void expect_equal_systems(const runtime::Model& model, std::span<const double> x
     EXPECT_EQ(other, threads->solve());
     EXPECT_NEAR(rows->square(solution), whole->square(solution),
                 1e-12 * std::abs(whole->square(solution)));
+    expect_corrections(*whole, *rows, *threads, sides.damping, solution);
     for (double& d : sides.damping) d *= 10;
   }
   sides.damping.assign(sides.damping.size(), -1e30);
