@@ -1,6 +1,7 @@
-"""Calls of least_squares in fresh processes, beside SciPy's: first_call.py [PROCESSES]
+"""Calls of least_squares in fresh processes, beside SciPy's: first_call.py [PROCESSES [PROGRAM...]]
 
-Processor time of the first, the second and of later calls of a fit of 60 rows, medians.
+Processor time of the first, the second and of later calls of a fit, medians. Programs: a decay of 60 rows
+(the default), and simulations: cumsum, heat, holt_winters, rk4, sir, kinetics.
 """
 
 import statistics
@@ -8,10 +9,115 @@ import subprocess
 import sys
 import time
 
-CALLS = 300
+
+def decay(np):
+    t = np.linspace(0, 4, 60)
+    y = 2.5 * np.exp(-1.3 * t) + 0.5 + 0.01 * np.sin(9 * t)
+    return lambda x: x[0] * np.exp(-x[1] * t) + x[2] - y, [1.0, 1.0, 0.0]
 
 
-def measure(module):
+def cumsum(np):
+    """A walk of 3,000 steps, driven by measured inputs."""
+    random = np.random.default_rng(0)
+    u = random.normal(size=3000)
+    y = np.cumsum(1.3 * u) + 0.2 + random.normal(0, 0.1, u.size)
+    return lambda p: np.cumsum(p[0] * u + p[2] * u**2) + p[1] - y, [1.0, 0.0, 0.0]
+
+
+def heat(np):
+    """Explicit steps of the heat equation: 48 cells, 200 steps, the last state is measured."""
+    cells, steps = 48, 200
+    x = np.linspace(0, 1, cells)
+
+    def states(p):
+        u = np.exp(-50 * (x - 0.3) ** 2)
+        for _ in range(steps):
+            inner = u[1:-1] + 0.4 * p[0] * (u[2:] - 2 * u[1:-1] + u[:-2])
+            u = np.concatenate([[p[1]], inner, [p[2]]])
+        return u
+
+    y = states(np.array([0.8, 0.1, 0.3])) + 0.01 * np.random.default_rng(0).normal(size=cells)
+    return lambda p: states(p) - y, [0.5, 0.0, 0.0]
+
+
+def holt_winters(np):
+    """Additive exponential smoothing of 120 months: level, trend and season."""
+    k = np.arange(120)
+    y = 20 + 0.2 * k + 5 * np.sin(k * np.pi / 6) + np.random.default_rng(0).normal(size=k.size)
+
+    def residuals(p):
+        a, b, c = p
+        level, trend = y[0], 0.0
+        season = [y[i] - y[:12].mean() for i in range(12)]
+        out = []
+        for i in range(12, 120):
+            out.append(y[i] - (level + trend + season[i % 12]))
+            last = level
+            level = a * (y[i] - season[i % 12]) + (1 - a) * (level + trend)
+            trend = b * (level - last) + (1 - b) * trend
+            season[i % 12] = c * (y[i] - level) + (1 - c) * season[i % 12]
+        return np.array(out)
+
+    return residuals, [0.3, 0.1, 0.1]
+
+
+def rk4(np):
+    """A damped pendulum, 100 steps of Runge and Kutta's scheme."""
+    def states(p):
+        def right(s):
+            return np.array([s[1], -p[0] * np.sin(s[0]) - p[1] * s[1]])
+
+        s, h, out = np.array([p[2], 0.0]), 0.05, []
+        for _ in range(100):
+            a = right(s)
+            b = right(s + h / 2 * a)
+            c = right(s + h / 2 * b)
+            d = right(s + h * c)
+            s = s + h / 6 * (a + 2 * b + 2 * c + d)
+            out.append(s[0])
+        return np.array(out)
+
+    y = states(np.array([9.81, 0.3, 1.0])) + 0.01 * np.random.default_rng(0).normal(size=100)
+    return lambda p: states(p) - y, [8.0, 0.1, 0.8]
+
+
+def sir(np):
+    """An epidemic, 150 days by Euler's steps."""
+    def states(p):
+        s, i, out = 1.0 - p[2], p[2], []
+        for _ in range(150):
+            new, gone = p[0] * s * i, p[1] * i
+            s, i = s - new, i + new - gone
+            out.append(i)
+        return np.array(out)
+
+    y = states(np.array([0.35, 0.1, 1e-3])) + 1e-3 * np.random.default_rng(0).normal(size=150)
+    return lambda p: states(p) - y, [0.3, 0.08, 2e-3]
+
+
+def kinetics(np):
+    """A -> B <-> C, 200 steps of the midpoint rule; B is measured."""
+    def states(p):
+        def right(c):
+            one, two, back = p[0] * c[0], p[1] * c[1], p[2] * c[2]
+            return -one, one - two + back, two - back
+
+        c, h, out = (1.0, 0.0, 0.0), 0.05, []
+        for _ in range(200):
+            d = right(c)
+            d = right([v + h / 2 * w for v, w in zip(c, d)])
+            c = [v + h * w for v, w in zip(c, d)]
+            out.append(c[1])
+        return np.array(out)
+
+    y = states(np.array([1.2, 0.5, 0.1])) + 0.01 * np.random.default_rng(0).normal(size=200)
+    return lambda p: states(p) - y, [0.8, 0.8, 0.2]
+
+
+PROGRAMS = {f.__name__: f for f in (decay, cumsum, heat, holt_winters, rk4, sir, kinetics)}
+
+
+def measure(module, program):
     """Prints milliseconds of the first call, of the second, and of one of many later ones."""
     import numpy as np
 
@@ -19,35 +125,33 @@ def measure(module):
         from topograd import least_squares
     else:
         from scipy.optimize import least_squares
-    t = np.linspace(0, 4, 60)
-    y = 2.5 * np.exp(-1.3 * t) + 0.5 + 0.01 * np.sin(9 * t)
-
-    def residuals(x):
-        return x[0] * np.exp(-x[1] * t) + x[2] - y
-
+    residuals, start = PROGRAMS[program](np)
+    calls = 300 if program == "decay" else 10
     times = [time.process_time()]
-    for calls in (1, 1, CALLS):
-        for _ in range(calls):
-            least_squares(residuals, [1.0, 1.0, 0.0])
+    for count in (1, 1, calls):
+        for _ in range(count):
+            least_squares(residuals, start)
         times.append(time.process_time())
     first, second, later = (1e3 * (b - a) for a, b in zip(times, times[1:]))
-    print(first, second, later / CALLS)
+    print(first, second, later / calls)
 
 
 def main():
     processes = int(sys.argv[1]) if len(sys.argv) > 1 else 11
-    times = {"topograd": [], "scipy": []}
-    for _ in range(processes):
-        for module, rows in times.items():
-            out = subprocess.run([sys.executable, __file__, "--measure", module], check=True, capture_output=True)
-            rows.append([float(v) for v in out.stdout.split()])
-    ours, theirs = ([statistics.median(column) for column in zip(*rows)] for rows in times.values())
-    for name, a, b in zip(("first", "second", "later"), ours, theirs):
-        print(f"{name:7} topograd {a:5.2f} ms, SciPy {b:5.2f} ms: {a / b:.2f} times")
+    for program in sys.argv[2:] or ["decay"]:
+        times = {"topograd": [], "scipy": []}
+        for _ in range(processes):
+            for module, rows in times.items():
+                out = subprocess.run([sys.executable, __file__, "--measure", module, program], check=True,
+                                     capture_output=True)
+                rows.append([float(v) for v in out.stdout.split()])
+        ours, theirs = ([statistics.median(column) for column in zip(*rows)] for rows in times.values())
+        for name, a, b in zip(("first", "second", "later"), ours, theirs):
+            print(f"{program:12} {name:7} topograd {a:6.2f} ms, SciPy {b:6.2f} ms: {a / b:.2f} times")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
-        measure(sys.argv[2])
+        measure(*sys.argv[2:])
     else:
         main()

@@ -50,6 +50,7 @@ enum class Rolling : std::uint8_t {
   backward,   ///< derivatives go backward through all nodes: far more unknowns than rows
   wide,       ///< each step has many operations, which are evaluated op by op
   irregular,  ///< most of it does not repeat itself, or reads what has no fixed distance
+  arrays,     ///< operations on whole arrays, as a program recorded them
 };
 
 /// A loop of a long expression. Each step is a level of one instance; without states there is one
@@ -68,14 +69,15 @@ struct LongExpression {
   std::size_t blocks = 0, rows = 0, unknowns = 0;
   std::size_t operations = 0;  ///< of all rows together
   Rolling rolling = Rolling::irregular;
-  std::size_t steps = 0;            ///< of the longest loop that was found; 0: none
-  std::size_t states = 0;           ///< numbers that a step of it hands on
-  std::size_t step_operations = 0;  ///< of one step
-  std::vector<LongLoop> loops;      ///< in the order of evaluation
-  double repeated = 0;              ///< irregular: share of the nodes that loops would save
-  std::size_t given_up = 0;         ///< irregular: loops that read what has no fixed distance
-  std::size_t bytes = 0;            ///< kept between evaluations
-  std::size_t work_bytes = 0;       ///< of an evaluation with derivatives; 0: unknown
+  std::size_t steps = 0;             ///< of the longest loop that was found; 0: none
+  std::size_t states = 0;            ///< numbers that a step of it hands on
+  std::size_t step_operations = 0;   ///< of one step
+  std::vector<LongLoop> loops;       ///< in the order of evaluation
+  double repeated = 0;               ///< irregular: share of the nodes that loops would save
+  std::size_t given_up = 0;          ///< irregular: loops that read what has no fixed distance
+  std::size_t array_operations = 0;  ///< arrays: operations on whole arrays
+  std::size_t bytes = 0;             ///< kept between evaluations
+  std::size_t work_bytes = 0;        ///< of an evaluation with derivatives; 0: unknown
 
   bool operator==(const LongExpression&) const = default;
 };

@@ -190,6 +190,17 @@ Residuals ProblemUse::add_sharing(Problem& problem, std::span<const Value> rows,
   return added;
 }
 
+std::optional<Residuals> ProblemUse::add_arrays(
+    Problem& problem, std::shared_ptr<const detail::ArrayExpression> arrays, std::size_t width,
+    const ResidualOptions& options) {
+  detail::ProblemState& state = detail::changing(problem.state_, "add_residual");
+  const std::size_t rows = arrays->rows();
+  const auto first = state.long_blocks.add_arrays(state, std::move(arrays), width, options);
+  if (!first) return std::nullopt;
+  return Residuals{
+      .problem = state.serial, .first = *first, .last = *first + rows, .count = rows / width};
+}
+
 Residuals add_shared_residuals(Problem& problem, std::span<const Value> rows,
                                const ResidualOptions& options, std::size_t width) {
   return ProblemUse::add_sharing(problem, rows, width, options);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,8 +46,9 @@ class Penalties {
 };
 
 namespace detail {
+class ArrayExpression;
 struct SolveInProgress;
-}
+}  // namespace detail
 
 /// Prevents changes of a problem during its life, and keeps the problem's state alive.
 ///
@@ -86,6 +88,11 @@ class ProblemUse {
   /// Throws Error{Shape} if `width` does not divide the rows, and what add_residual() throws.
   static Residuals add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
                                const ResidualOptions& options, bool whatever_the_size = false);
+  /// The same for the rows of a program of arrays. Nothing, and nothing is added, if they are not
+  /// to be one evaluation on the host (LongBlocks::add_arrays).
+  static std::optional<Residuals> add_arrays(Problem& problem,
+                                             std::shared_ptr<const detail::ArrayExpression> arrays,
+                                             std::size_t width, const ResidualOptions& options);
 
   /// Checks that the problem of an object still exists, before a call on the object.
   ///

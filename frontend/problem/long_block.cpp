@@ -29,21 +29,55 @@ std::uint64_t next_serial() {
 LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainProgram& plain)
     : state_(state),
       serial_(next_serial()),
+      row_count_(raw.rows.size()),
       nodes_(raw.nodes.begin(), raw.nodes.end()),
       rows_(raw.rows.begin(), raw.rows.end()),
       uniforms_(plain.uniforms) {
   choose_sweep(plain.program);
-  arguments_ = arguments_of(state, plain.parameters);
-  std::uint32_t argument = 0;
-  for (const std::uint32_t scalar : plain.parameters) {  // ascending
-    while (scalar >= arguments_.offsets[argument] + arguments_.widths[argument]) ++argument;
-    places_.push_back({argument, scalar - arguments_.offsets[argument]});
-  }
+  find_places(plain.parameters);
   for (const std::uint32_t node : plain.data) {
     const TapeNode& leaf = nodes_[node];
     const bool bound = (leaf.head & kBound) != 0;
     data_.push_back({bound ? 0 : number_of(leaf), bound ? leaf.a : 0, bound});
   }
+}
+
+LongBlock::LongBlock(const ProblemState& state, std::shared_ptr<const ArrayExpression> arrays)
+    : state_(state),
+      serial_(next_serial()),
+      row_count_(arrays->rows()),
+      arrays_(std::move(arrays)) {
+  description_.rolling = Rolling::arrays;
+  description_.array_operations = arrays_->array_operations();
+  description_.work_bytes = arrays_->work_bytes();
+  find_places(arrays_->parameters());
+}
+
+void LongBlock::find_places(std::span<const std::uint32_t> scalars) {
+  arguments_ = arguments_of(state_, scalars);
+  std::uint32_t argument = 0;
+  for (const std::uint32_t scalar : scalars) {  // ascending
+    while (scalar >= arguments_.offsets[argument] + arguments_.widths[argument]) ++argument;
+    places_.push_back({argument, scalar - arguments_.offsets[argument]});
+  }
+}
+
+const LongBlock& LongBlock::written() const {
+  std::call_once(written_made_, [&] {
+    const FinishResidual finish;
+    const Caller caller = state_.caller("add_residual", "long expression");
+    CompactTape tape;
+    tape.assign(row_nodes(arrays_->write(), caller));
+    const PlainProgram plain = plain_program(
+        tape.view(), [](const TapeNode& node) { return node.a; }, caller);
+    written_ = std::make_unique<const LongBlock>(state_, tape.view(), plain);
+  });
+  return *written_;
+}
+
+std::size_t LongBlock::operations() const {
+  if (arrays_) return arrays_->operations();
+  return rolled_ ? rolled_->operations() : sweep_->operations();
 }
 
 LongBlock::Arguments LongBlock::arguments_of(const ProblemState& state,
@@ -92,7 +126,7 @@ void LongBlock::choose_sweep(const ir::Program& program) {
 
 LongExpression LongBlock::description() const {
   LongExpression out = description_;
-  out.rows = rows_.size();
+  out.rows = row_count_;
   out.unknowns = places_.size();
   out.operations = operations();
   out.bytes = bytes();
@@ -100,6 +134,7 @@ LongExpression LongBlock::description() const {
 }
 
 std::size_t LongBlock::bytes() const {
+  if (arrays_) return sizeof(*this) + arrays_->bytes() + places_.capacity() * sizeof(Place);
   return sizeof(*this) + nodes_.capacity() * sizeof(TapeNode) +
          (rolled_ ? rolled_->bytes() : sweep_->bytes()) + places_.capacity() * sizeof(Place) +
          data_.capacity() * sizeof(Datum) +
@@ -122,6 +157,7 @@ void LongBlock::read_data(Inputs& numbers) const {
   const std::span<const double> entries =
       state_.data.size() == 0 ? std::span<const double>() : state_.data.numbers();
   numbers.data.clear();
+  if (arrays_) return numbers.data.assign(entries.begin(), entries.end());
   for (const Datum& datum : data_)
     numbers.data.push_back(datum.bound ? entries[datum.entry] : datum.number);
   numbers.uniforms.clear();
@@ -131,6 +167,7 @@ void LongBlock::read_data(Inputs& numbers) const {
 
 bool LongBlock::add_curvature(std::span<const double> x, std::span<const double> weights,
                               std::span<const double> p, std::span<double> out) const {
+  if (arrays_) return written().add_curvature(x, weights, p, out);
   if (rolled_ && !rolled_->has_curvature()) return false;
   std::call_once(curvature_made_, [&] {
     if (rolled_) return;
@@ -166,9 +203,11 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
     numbers.parameters.push_back(blocks[place.argument][place.coordinate]);
   read_data(numbers);
   const ir::Inputs<double> in = numbers.view();
-  const std::span<double> out(residuals, rows_.size());
+  const std::span<double> out(residuals, row_count_);
   if (jacobians == nullptr) {
-    if (rolled_) {
+    if (arrays_) {
+      arrays_->evaluate(in, out, numbers.work);
+    } else if (rolled_) {
       rolled_->evaluate(in, out, numbers.work);
     } else {
       sweep_->evaluate(in, out, numbers.work);
@@ -176,15 +215,17 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
     return true;
   }
   for (std::size_t k = 0; k < arguments_.widths.size(); ++k)
-    if (jacobians[k] != nullptr)
-      std::fill_n(jacobians[k], rows_.size() * arguments_.widths[k], 0.0);
+    if (jacobians[k] != nullptr) std::fill_n(jacobians[k], row_count_ * arguments_.widths[k], 0.0);
   numbers.columns.clear();
   for (const Place& place : places_) {
     double* const first = jacobians[place.argument];
     numbers.columns.push_back(
         {first == nullptr ? nullptr : first + place.coordinate, arguments_.widths[place.argument]});
   }
-  if (rolled_ && is_backward_) {
+  if (arrays_) {
+    if (!arrays_->linearize(in, out, numbers.columns, numbers.work))
+      return written().evaluate(blocks, residuals, jacobians);
+  } else if (rolled_ && is_backward_) {
     rolled_->linearize_backward(in, out, numbers.columns, numbers.work);
   } else if (rolled_) {
     rolled_->linearize(in, out, numbers.columns, numbers.work);
@@ -222,11 +263,11 @@ const LongBlock::Shared& LongBlock::shared(const double* const* blocks, bool der
   const bool has_nan = std::ranges::any_of(now.x, [](double v) { return v != v; });
   if (!has_nan && known.point == now && (known.derivatives || !derivatives)) return known.numbers;
   known.point = {};  // none, should an evaluation throw
-  known.numbers.residuals.resize(rows_.size());
+  known.numbers.residuals.resize(row_count_);
   known.numbers.jacobians.resize(arguments_.widths.size());
   std::vector<double*> jacobians;
   for (std::size_t k = 0; derivatives && k < arguments_.widths.size(); ++k) {
-    known.numbers.jacobians[k].resize(rows_.size() * arguments_.widths[k]);
+    known.numbers.jacobians[k].resize(row_count_ * arguments_.widths[k]);
     jacobians.push_back(known.numbers.jacobians[k].data());
   }
   evaluate(blocks, known.numbers.residuals.data(), derivatives ? jacobians.data() : nullptr);
@@ -286,12 +327,17 @@ struct PartOfTape {
 
 }  // namespace
 
+bool LongBlocks::are_many(ProblemState& state, std::uint64_t hash) {
+  if (seen_[hash] < kMostAlike) return false;
+  const auto known = std::ranges::find(added_, hash, &Added::hash);
+  if (known != added_.end()) seen_[shape_hash(known->block->tape())] = kMostAlike;
+  trace_if(state, [&](const Added& added) { return added.hash == hash; });
+  return true;
+}
+
 std::shared_ptr<const LongBlock> LongBlocks::make(ProblemState& state, const RawTape& raw,
                                                   std::uint64_t hash, const Caller& caller) {
-  if (seen_[hash] >= kMostAlike) {
-    trace_if(state, [&](const Added& added) { return added.hash == hash; });
-    return nullptr;
-  }
+  if (are_many(state, hash)) return nullptr;
   const PlainProgram plain = plain_program(
       raw, [](const TapeNode& node) { return node.a; }, caller);
   if (plain.parameters.size() > kMostUnknowns ||
@@ -334,13 +380,34 @@ std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const Ra
   const std::uint64_t hash = shape_hash(raw);
   const std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
   if (block == nullptr) return std::nullopt;
-  std::optional<std::uint64_t> first;
-  for (std::size_t row = 0; row < raw.rows.size(); row += width) {
+  return append_parts(state, block, hash, width, options);
+}
+
+std::uint64_t LongBlocks::append_parts(ProblemState& state,
+                                       const std::shared_ptr<const LongBlock>& block,
+                                       std::uint64_t hash, std::size_t width,
+                                       const ResidualOptions& options) {
+  std::uint64_t first = 0;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(block->rows()); row += width) {
     const std::uint64_t id = append(
         state, {block, std::make_shared<const LongRows>(block, row, width), hash, 0}, options);
-    if (!first) first = id;
+    if (row == 0) first = id;
   }
   return first;
+}
+
+std::optional<std::uint64_t> LongBlocks::add_arrays(ProblemState& state,
+                                                    std::shared_ptr<const ArrayExpression> arrays,
+                                                    std::size_t width,
+                                                    const ResidualOptions& options) {
+  const std::size_t unknowns = arrays->parameters().size(), rows = arrays->rows();
+  const std::uint64_t hash = arrays->hash();
+  if (unknowns > kMostUnknowns || unknowns * rows > kMostDerivatives ||
+      autodiff::NodeSweep::prefers_reverse(rows, unknowns) || are_many(state, hash))
+    return std::nullopt;
+  ++seen_[hash];
+  const auto block = std::make_shared<const LongBlock>(state, std::move(arrays));
+  return append_parts(state, block, hash, width, options);
 }
 
 void LongBlocks::trace(ProblemState& state, const Added& added) {
@@ -508,6 +575,11 @@ std::string text(const LongExpression& expression) {
              " unknowns and " + std::to_string(expression.rows) +
              (expression.rows == 1 ? " row" : " rows");
     case Rolling::wide: return "no loop: each step has " + each + ", which go op by op";
+    case Rolling::arrays:
+      return counted(expression.array_operations, "operation") + " on arrays of " +
+             std::to_string(expression.operations /
+                            std::max<std::size_t>(expression.array_operations, 1)) +
+             " numbers on average";
     case Rolling::irregular:
       if (expression.given_up > 0)
         return "no loop: " + counted(expression.given_up, "loop") +

@@ -4,6 +4,7 @@
 #include "../../autodiff/rolled_sweep.hpp"
 #include "../host_residual.hpp"
 #include "../value/tape.hpp"
+#include "array_expression.hpp"
 #include "extract.hpp"
 
 #include <cstddef>
@@ -38,8 +39,10 @@ class LongBlock final : public HostResidual {
 
   ///   state  of the problem, which owns the block
   LongBlock(const ProblemState& state, const RawTape& raw, const PlainProgram& plain);
+  /// Of a program of arrays, whose tape is written when it is asked for.
+  LongBlock(const ProblemState& state, std::shared_ptr<const ArrayExpression> arrays);
 
-  int rows() const override { return static_cast<int>(rows_.size()); }
+  int rows() const override { return static_cast<int>(row_count_); }
   bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override;
 
   /// Values and derivatives at a point, for blocks that have some of the rows each.
@@ -58,9 +61,9 @@ class LongBlock final : public HostResidual {
   /// The blocks that scalars, ascending, are in.
   static Arguments arguments_of(const ProblemState& state, std::span<const std::uint32_t> scalars);
 
-  RawTape tape() const { return {nodes_, rows_}; }
+  RawTape tape() const { return arrays_ ? written().tape() : RawTape{nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
-  std::size_t operations() const { return rolled_ ? rolled_->operations() : sweep_->operations(); }
+  std::size_t operations() const;
   std::size_t bytes() const;
   /// Without label and blocks.
   LongExpression description() const;
@@ -82,10 +85,15 @@ class LongBlock final : public HostResidual {
   struct Inputs;
   void read_data(Inputs& numbers) const;
   void choose_sweep(const ir::Program& program);
+  void find_places(std::span<const std::uint32_t> scalars);
+  /// Of arrays: the same block, of operations on numbers.
+  const LongBlock& written() const;
   Point point(const double* const* blocks) const;
 
   const ProblemState& state_;
   std::uint64_t serial_;  // of no other block of the process
+  std::size_t row_count_;
+  std::shared_ptr<const ArrayExpression> arrays_;  // null: the tape says all
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
   std::optional<autodiff::RolledSweep> rolled_;
@@ -96,6 +104,8 @@ class LongBlock final : public HostResidual {
   std::vector<Place> places_;  // by parameter slot
   std::vector<Datum> data_;
   std::vector<std::uint32_t> uniforms_;
+  mutable std::once_flag written_made_;
+  mutable std::unique_ptr<const LongBlock> written_;
   mutable std::once_flag curvature_made_;
   mutable std::optional<autodiff::CurvatureSweep> curvature_;  // made when it is asked for
 };
@@ -134,6 +144,11 @@ class LongBlocks {
   std::optional<std::uint64_t> add_parts(ProblemState& state, const RawTape& raw, std::size_t width,
                                          const ResidualOptions& options, const Caller& caller,
                                          std::size_t least);
+  /// Adds a block for each `width` rows of a program of arrays, which share its evaluation. Returns
+  /// the id of the first, or nothing, as add() does.
+  std::optional<std::uint64_t> add_arrays(ProblemState& state,
+                                          std::shared_ptr<const ArrayExpression> arrays,
+                                          std::size_t width, const ResidualOptions& options);
   /// Gives host blocks, whose rows follow one another on the tape, one evaluation that they share.
   /// False if the tape has too many unknowns or numbers for it.
   bool share(ProblemState& state, const RawTape& raw, std::span<const std::uint64_t> ids);
@@ -176,8 +191,13 @@ class LongBlocks {
     std::uint32_t label = 0;
     std::uint64_t id = 0;
   };
+  /// True for a block of a structure that has so many blocks that kernels serve better: those that
+  /// were added get them.
+  bool are_many(ProblemState& state, std::uint64_t hash);
   std::shared_ptr<const LongBlock> make(ProblemState& state, const RawTape& raw, std::uint64_t hash,
                                         const Caller& caller);
+  std::uint64_t append_parts(ProblemState& state, const std::shared_ptr<const LongBlock>& block,
+                             std::uint64_t hash, std::size_t width, const ResidualOptions& options);
   std::uint64_t append(ProblemState& state, Added added, const ResidualOptions& options);
   void trace(ProblemState& state, const Added& added);
   static void add_products(const HostBlock& block, std::span<const double> x,

@@ -2,12 +2,15 @@
 #include "add_rows.hpp"
 
 #include "../../frontend/inspect/problem_use.hpp"
+#include "../../frontend/problem/array_expression.hpp"
 #include "../../frontend/value/math.hpp"
+#include "array_sweep.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -294,8 +297,10 @@ void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
     Map(arrays, group, places, blocks).add(problem, options, added);
 }
 
-Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
-                      std::size_t width, const AddOptions& options, bool whatever_the_size) {
+namespace {
+
+/// The rows of a group with one block.
+std::vector<Value> write_block(const LeafArrays& arrays, const RowGroup& group) {
   const Places places(arrays);
   const auto unknown = [&](std::uint32_t k) -> Value {
     const Index leaf = group.unknowns[k][0];
@@ -306,8 +311,72 @@ Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup
     return arrays.unknowns[array](block, static_cast<int>(static_cast<std::uint32_t>(place)));
   };
   const auto data = [&](std::uint32_t k) -> Value { return group.data[k].values[0]; };
-  return ProblemUse::add_sharing(problem, write_rows(group, unknown, data), width,
+  return write_rows(group, unknown, data);
+}
+
+/// Rows of an array graph as an expression of a problem.
+class ArrayRows final : public detail::ArrayExpression {
+ public:
+  ArrayRows(ArraySweep sweep, const LeafArrays& arrays, const ArrayGraph& graph, NodeId root,
+            std::vector<Index> rows)
+      : sweep_(std::move(sweep)),
+        unknowns_(arrays.unknowns),
+        data_(arrays.data),
+        graph_(graph),
+        root_(root),
+        kept_(std::move(rows)) {}
+
+  std::size_t rows() const override { return kept_.size(); }
+  std::span<const std::uint32_t> parameters() const override { return sweep_.parameters(); }
+  void evaluate(const ir::Inputs<double>& in, std::span<double> out,
+                Workspace& work) const override {
+    sweep_.evaluate(in, out, work);
+  }
+  bool linearize(const ir::Inputs<double>& in, std::span<double> out,
+                 std::span<const Column> columns, Workspace& work) const override {
+    return sweep_.linearize(in, out, columns, work);
+  }
+  std::vector<Value> write() const override {
+    const RowGroup group = std::move(group_rows(graph_, root_, {kept_.size(), kept_}).front());
+    return write_block({unknowns_, data_}, group);
+  }
+  std::size_t array_operations() const override { return sweep_.array_operations(); }
+  std::size_t operations() const override { return sweep_.operations(); }
+  std::uint64_t hash() const override { return sweep_.hash(); }
+  std::size_t bytes() const override { return sweep_.bytes(); }
+  std::size_t work_bytes() const override { return sweep_.work_bytes(); }
+
+ private:
+  ArraySweep sweep_;
+  std::vector<Parameters> unknowns_;
+  std::vector<Data> data_;
+  ArrayGraph graph_;  // for write()
+  NodeId root_;
+  std::vector<Index> kept_;
+};
+
+}  // namespace
+
+Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
+                      std::size_t width, const AddOptions& options, bool whatever_the_size) {
+  return ProblemUse::add_sharing(problem, write_block(arrays, group), width,
                                  {.loss = options.loss, .label = options.label}, whatever_the_size);
+}
+
+std::optional<ArrayBlocks> add_arrays(Problem& problem, const LeafArrays& arrays,
+                                      const ArrayGraph& graph, NodeId root,
+                                      const std::vector<Index>& rows, std::size_t width,
+                                      const AddOptions& options) {
+  std::optional<ArraySweep> sweep = ArraySweep::make(graph, root, rows);
+  if (!sweep) return std::nullopt;
+  ArrayBlocks added{
+      .blocks = {}, .operations = sweep->operations(), .unknowns = sweep->parameters().size()};
+  auto expression = std::make_shared<const ArrayRows>(*std::move(sweep), arrays, graph, root, rows);
+  const auto blocks = ProblemUse::add_arrays(problem, std::move(expression), width,
+                                             {.loss = options.loss, .label = options.label});
+  if (!blocks) return std::nullopt;
+  added.blocks = *blocks;
+  return added;
 }
 
 }  // namespace topograd::python

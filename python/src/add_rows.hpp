@@ -4,7 +4,9 @@
 #include "../../frontend/problem.hpp"
 #include "row_groups.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -48,5 +50,18 @@ void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
 /// evaluation: long expressions are evaluated node by node. Throws what add_residual() throws.
 Residuals add_sharing(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
                       std::size_t width, const AddOptions& options, bool whatever_the_size);
+
+/// The same for elements of the root of a graph, which is evaluated operation by operation on whole
+/// arrays.
+struct ArrayBlocks {
+  Residuals blocks;
+  std::size_t operations = 0, unknowns = 0;
+};
+/// Nothing, and nothing is added, if it is no program for that (ArraySweep::make,
+/// LongBlocks::add_arrays).
+std::optional<ArrayBlocks> add_arrays(Problem& problem, const LeafArrays& arrays,
+                                      const ArrayGraph& graph, NodeId root,
+                                      const std::vector<Index>& rows, std::size_t width,
+                                      const AddOptions& options);
 
 }  // namespace topograd::python

@@ -192,26 +192,40 @@ NodeId ArrayGraph::accumulate(ir::Op op, const View& operand) {
   const std::int64_t extent = part.layout.shape[0], stride = part.layout.strides[0];
   part.layout.shape.pop_front();
   part.layout.strides.pop_front();
+  check(operand);
   const std::size_t width = part.layout.size();
+  const auto steps = static_cast<std::size_t>(extent);
   const Layout whole = Layout{{static_cast<std::int64_t>(width)}, {1}, 0}.simplified();
+  const View first = {operand.node, part.layout.simplified()};
   std::vector<NodeId> sources;
   std::vector<Index> parts, positions;
-  for (std::int64_t k = 0; k < extent; ++k) {
-    View now = part;
-    now.layout.offset += k * stride;
+  sources.reserve(steps);
+  parts.reserve(steps * width);
+  positions.reserve(steps * width);
+  for (std::size_t k = 0; k < steps; ++k) {
     if (k == 0) {
       sources.push_back(operand.node);
-    } else if (k == 1) {
-      sources.push_back(apply(op, {part, std::move(now)}));
     } else {
-      sources.push_back(apply(op, {{sources.back(), whole}, std::move(now)}));
+      Node node{.kind = Kind::apply, .op = op, .size = width, .operands = {}, .lists = {}};
+      node.operands.reserve(2);
+      node.operands.push_back(k == 1 ? first : View{sources.back(), whole});
+      node.operands.push_back(first);
+      node.operands.back().layout.offset += static_cast<std::int64_t>(k) * stride;
+      sources.push_back(append(std::move(node)));
     }
     for (std::size_t i = 0; i < width; ++i) {
       parts.push_back(static_cast<Index>(k));
       positions.push_back(k == 0 ? part.layout.element(i) : static_cast<Index>(i));
     }
   }
-  return join(sources, std::move(parts), std::move(positions));
+  const NodeId made = join(sources, std::move(parts), std::move(positions));
+  accumulations_.push_back({made, op, operand, width});
+  return made;
+}
+
+const ArrayGraph::Accumulation* ArrayGraph::accumulation(NodeId node) const {
+  const auto found = std::ranges::lower_bound(accumulations_, node, {}, &Accumulation::node);
+  return found != accumulations_.end() && found->node == node ? &*found : nullptr;
 }
 
 namespace {

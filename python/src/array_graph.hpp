@@ -146,6 +146,16 @@ class ArrayGraph {
   /// the one before it.
   NodeId accumulate(ir::Op op, const View& operand);
 
+  /// What accumulate() was called for.
+  struct Accumulation {
+    NodeId node;  ///< of the results
+    ir::Op op;
+    View operand;
+    std::size_t width;  ///< elements of one step
+  };
+  /// Null if the node is none.
+  const Accumulation* accumulation(NodeId node) const;
+
   /// An element or several of a node in each repetition of others: elements first + k step ... in
   /// repetition k.
   struct Sliced {
@@ -228,7 +238,8 @@ class ArrayGraph {
                                 const std::vector<Carried>& carried) const;
 
   std::deque<Node> nodes_;
-  std::vector<NodeId> shared_;  // ascending
+  std::vector<NodeId> shared_;               // ascending
+  std::vector<Accumulation> accumulations_;  // ascending
 };
 
 }  // namespace topograd::python

@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
+#include "array_sweep.hpp"
 
 #include <algorithm>
 #include <array>
@@ -232,6 +233,7 @@ std::unique_ptr<Model> model_of(const ArrayGraph& graph, NodeId root, std::span<
 /// are left out.
 void Model::add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
                                const AddOptions& options, AddedBlocks& added) {
+  if (add_array_blocks(graph, root, width, options, added)) return;
   const std::size_t rows = graph[root].size;
   RowGroup group = std::move(group_rows(graph, root, all_rows(rows, rows)).front());
   std::vector<std::uint8_t> reads(group.steps.size(), 0);
@@ -267,6 +269,30 @@ void Model::add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t
   if (problem_.host_blocks().size() > on_host)
     sharing_.push_back({kept.size(), static_cast<std::size_t>(operations), group.unknowns.size()});
   for (const Index row : kept) order_.push_back(rows_ + row);
+}
+
+bool Model::add_array_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
+                             const AddOptions& options, AddedBlocks& added) {
+  const std::size_t rows = graph[root].size;
+  const std::vector<std::uint8_t> reads = reading_elements(graph, root);
+  std::vector<Index> kept;
+  BlockRows fixed;
+  for (std::size_t row = 0; row < rows; row += width) {
+    const auto begin = reads.begin() + static_cast<std::ptrdiff_t>(row);
+    const bool reads_one = std::any_of(begin, begin + static_cast<std::ptrdiff_t>(width),
+                                       [](std::uint8_t read) { return read != 0; });
+    for (std::size_t k = row; k < row + width; ++k)
+      (reads_one ? kept : fixed.rows).push_back(static_cast<Index>(k));
+  }
+  if (kept.empty()) return false;
+  const auto blocks = add_arrays(problem_, {arrays_, data_}, graph, root, kept, width, options);
+  if (!blocks) return false;
+  added.maps.push_back(blocks->blocks);
+  sharing_.push_back({kept.size(), blocks->operations, blocks->unknowns});
+  for (const Index row : kept) order_.push_back(rows_ + row);
+  if (fixed.rows.empty()) return true;
+  for (const RowGroup& group : group_rows(graph, root, fixed)) add_constants(group, options.kind);
+  return true;
 }
 
 void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> x,

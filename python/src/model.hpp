@@ -81,6 +81,10 @@ class Model {
   /// Adds residual blocks of `width` rows that share what they have in common.
   void add_sharing_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
                           const AddOptions& options, AddedBlocks& added);
+  /// The same for a graph that is evaluated array by array; false, and nothing is added, if it is
+  /// none.
+  bool add_array_blocks(const ArrayGraph& graph, NodeId root, std::size_t width,
+                        const AddOptions& options, AddedBlocks& added);
   std::size_t unknown_count() const;
   void add_groups(const std::vector<RowGroup>& groups, const AddOptions& options,
                   AddedBlocks& added);

@@ -5,9 +5,11 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <queue>
+#include <ranges>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +36,9 @@ std::uint64_t hash_of(const Column& column) {
 
 /// Operations of a row, and of rows that share theirs.
 constexpr std::size_t kMostSteps = 1'000'000, kMostShared = 8'000'000;
+constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
+/// Terms for each operation of a row, above which the row has more operations than it may have.
+constexpr std::size_t kTermsOfAnOperation = 2;
 
 /// Where steps are in a list of different ones: a hash table with open addressing.
 class KnownSteps {
@@ -76,8 +81,10 @@ class Expression {
   Expression(const ArrayGraph& graph, std::size_t blocks) : graph_(graph), columns_(blocks) {}
 
   /// Follows the blocks' rows down to the leaves. If blocks read different parts of a join, returns
-  /// the part of each instead.
-  std::optional<std::vector<Index>> follow(NodeId root, const BlockRows& blocks);
+  /// the part of each instead. Stops early, too, with more than `most` terms: is_too_long().
+  std::optional<std::vector<Index>> follow(NodeId root, const BlockRows& blocks,
+                                           std::size_t most = kUnlimited);
+  bool is_too_long() const { return !open_.empty(); }
   /// Terms of what was followed.
   std::size_t size() const { return terms_.size(); }
   /// Writes the scalar expression of what was followed.
@@ -147,7 +154,8 @@ std::uint32_t Expression::ask(NodeId node, ColumnId column) {
   return next;
 }
 
-std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRows& blocks) {
+std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRows& blocks,
+                                                     std::size_t most) {
   const std::size_t count = blocks.count();
   for (std::size_t k = 0; k < blocks.width; ++k) {
     Column column;
@@ -155,7 +163,7 @@ std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRow
     for (std::size_t b = 0; b < count; ++b) column.positions[b] = blocks.rows[b * blocks.width + k];
     outputs_.push_back(ask(root, columns_.add(std::move(column))));
   }
-  while (!open_.empty()) {
+  while (!open_.empty() && terms_.size() <= most) {
     const auto first = ~static_cast<std::uint32_t>(open_.top());
     open_.pop();
     for (std::uint32_t number = first; number < first + terms_[first].run; ++number) {
@@ -354,6 +362,14 @@ bool is_chain(const ArrayGraph& graph, NodeId root, const std::vector<BlockRows>
   return before * (rows.size() / last) * rows.size() / 2 > most;
 }
 
+/// Throws Error{Unsupported} for more operations than the graph may have, after `groups` rows.
+void require_few(const ArrayGraph& graph, std::size_t operations, std::size_t groups) {
+  if (operations <= graph.most_operations) return;
+  throw Error(ErrorCode::Unsupported,
+              "trace: the rows have more than " + std::to_string(graph.most_operations) +
+                  " different operations, after " + std::to_string(groups) + " different rows");
+}
+
 void append(DataColumn& to, std::size_t before, const DataColumn& from, std::size_t count) {
   const bool same =
       to.values.empty() && from.values.empty() &&
@@ -484,7 +500,7 @@ bool DataColumn::is_literal() const {
 }
 
 std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const BlockRows& blocks) {
-  return *group_rows_within(graph, root, blocks, std::numeric_limits<std::size_t>::max());
+  return *group_rows_within(graph, root, blocks, kUnlimited);
 }
 
 std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, NodeId root,
@@ -493,19 +509,22 @@ std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, 
   std::unordered_map<std::string, std::size_t> by_structure;
   std::vector<BlockRows> open = {blocks};
   std::size_t operations = 0;
+  // Terms of equal operations are one operation.
+  const std::size_t most_terms = most <= kMostSteps ? kTermsOfAnOperation * most : kUnlimited;
   while (!open.empty()) {
     const BlockRows next = std::move(open.back());
     open.pop_back();
     if (next.rows.empty()) continue;
     Expression expression(graph, next.count());
-    if (const auto parts = expression.follow(root, next)) {
+    if (const auto parts = expression.follow(root, next, most_terms)) {
       std::vector<BlockRows> smaller = divided(next, *parts);
       const bool is_first = groups.empty() && open.empty();
       if (is_first && most < kMostSteps && is_chain(graph, root, smaller, most))
         return std::nullopt;
-      for (std::size_t k = smaller.size(); k-- > 0;) open.push_back(std::move(smaller[k]));
+      std::ranges::move(std::views::reverse(smaller), std::back_inserter(open));
       continue;
     }
+    if (expression.is_too_long()) return std::nullopt;
     RowGroup group = expression.write(next);
     if (groups.empty() && open.empty() &&
         group.steps.size() <= std::min(most, graph.most_operations)) {
@@ -513,17 +532,14 @@ std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, 
       break;
     }
     const auto [known, is_new] = by_structure.emplace(structure_of(group), groups.size());
-    operations += is_new ? group.steps.size() : 0;
-    if (operations > most) return std::nullopt;
-    if (blocks.width == 1 && operations > graph.most_operations)
-      throw Error(ErrorCode::Unsupported, "trace: the rows have more than " +
-                                              std::to_string(graph.most_operations) +
-                                              " different operations, after " +
-                                              std::to_string(groups.size()) + " different rows");
-    if (is_new)
-      groups.push_back(std::move(group));
-    else
+    if (!is_new) {
       append(groups[known->second], group);
+      continue;
+    }
+    operations += group.steps.size();
+    if (operations > most) return std::nullopt;
+    if (blocks.width == 1) require_few(graph, operations, groups.size());
+    groups.push_back(std::move(group));
   }
   return groups;
 }

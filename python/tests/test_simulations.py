@@ -528,6 +528,107 @@ class Sharing(unittest.TestCase):
         self.assertAlmostEqual(problem.cost(), 0.5 * 0.05**2 * np.sum(np.log1p(s)), 12)
 
 
+def all_operations(p, u, table):
+    """Of arrays: slices, transposes, lists of elements, sums, running sums, roots and branches."""
+    a, b, c = p
+    wave = np.sin(a * u) + np.cos(b * u)[::-1] - np.tanh(c * u)
+    running = np.cumsum(wave) * 0.01 + np.maximum.accumulate(wave * c)
+    power = np.sqrt(running**2 + b**2 + 1.0) / (2 + np.abs(a * u))
+    grid = np.exp(-table * a)[:, 1:] * power[:table.shape[0], np.newaxis]
+    sums = np.sum(grid, axis=1) + np.prod(grid[:, :3], axis=1) * np.max(grid, axis=1)
+    chosen = power[np.argsort(u)] - np.where(u > 0, wave * b, u)
+    levels = np.cumsum(np.cumsum(chosen) * 0.1 - b * u)
+    columns = np.cumsum(grid.T, axis=0).ravel()
+    return np.concatenate([levels, np.cumsum(sums), columns[::7], [7.0], u[:2], np.cumprod(1 + 0.01 * chosen)])
+
+
+class Arrays(unittest.TestCase):
+    """Programs of arrays, which are evaluated as they were recorded."""
+
+    U = RNG.normal(size=400)
+    TABLE = RNG.normal(size=(40, 9))
+    P = np.array([0.8, 1.7, 0.3])
+
+    def arrays(self, trace, rows, x):
+        model = trace.model(rows, x.copy(), None, True)
+        self.assertRegex(model.sizes()["long_expressions"][0], "operations on arrays of")
+        return _core.Values(model, {"backend": "cpu"}, False)
+
+    def evaluated(self, f, x):
+        trace, rows = trace_function(f, x.size, 1.0, (), {})
+        values = self.arrays(trace, rows, x)
+        return values.residuals(x), values.dense_jacobian(x)
+
+    def test_running_sums_have_the_bits_of_a_recurrence(self):
+        u, p = self.U, self.P
+        found, jacobian = self.evaluated(lambda p: np.cumsum(p[0] * u + p[2] * u**2) + p[1] - PLANE[0, 0], p)
+        np.testing.assert_array_equal(found, np.cumsum(p[0] * u + p[2] * u**2) + p[1] - PLANE[0, 0])
+        np.testing.assert_array_equal(jacobian, np.stack([np.cumsum(u), np.ones(400), np.cumsum(u**2)], 1))
+
+    def test_explicit_steps_have_the_bits_of_a_recurrence(self):
+        def states(p):
+            u = np.exp(-50 * (np.linspace(0, 1, 48) - 0.3) ** 2)
+            for _ in range(60):
+                inner = u[1:-1] + 0.4 * p[0] * (u[2:] - 2 * u[1:-1] + u[:-2])
+                u = np.concatenate([[p[1]], inner, [p[2]]])
+            return u
+
+        found, jacobian = self.evaluated(states, self.P)
+        p, u, d = self.P, np.exp(-50 * (np.linspace(0, 1, 48) - 0.3) ** 2), np.zeros((3, 48))
+        for _ in range(60):
+            rate, bend = 0.4 * p[0], u[2:] - 2 * u[1:-1] + u[:-2]
+            d[:, 1:-1] += rate * (d[:, 2:] - 2 * d[:, 1:-1] + d[:, :-2]) + np.outer([0.4, 0, 0], bend)
+            d[:, [0, -1]] = np.array([[0, 0], [1, 0], [0, 1]])
+            u = np.concatenate([[p[1]], u[1:-1] + rate * bend, [p[2]]])
+        np.testing.assert_array_equal(found, u)
+        np.testing.assert_allclose(jacobian, d.T, 1e-14, 1e-15)
+
+    def test_operations(self):
+        def f(p):
+            return all_operations(p, self.U, self.TABLE)
+
+        found, jacobian = self.evaluated(f, self.P)
+        np.testing.assert_allclose(found, f(self.P), 1e-12, 1e-14)
+        np.testing.assert_allclose(jacobian, differences(f, self.P), 1e-6, 1e-7)
+
+    def test_are_written_as_operations_on_numbers_for_kernels(self):
+        problem = topograd.Problem()
+        x, u = problem.parameters(self.P.copy()), problem.data(self.U[:64])
+        problem.residuals(lambda p, u: topograd.shared(np.cumsum(np.sin(p[0] * u) - p[1]))[::8] * p[2], x, u)
+        self.assertRegex(problem.sizes["long_expressions"][0], "operations on arrays of")
+        values, jacobian = problem.evaluate(), problem.jacobian().toarray()
+        problem.source()  # what asks for kernels gets them
+        self.assertEqual(problem.sizes["long_expressions"], [])
+        self.assertGreater(problem.sizes["topologies"], 0)
+        np.testing.assert_allclose(problem.evaluate(), values, 1e-13)
+        np.testing.assert_allclose(problem.jacobian().toarray(), jacobian, 1e-13)
+
+    def test_numbers_that_are_set_and_losses_of_rows(self):
+        problem = topograd.Problem()
+        x, u = problem.parameters(self.P.copy()), problem.data(self.U)
+        problem.residuals(lambda p, u: np.cumsum(p[0] * u + p[2] * u**2) + p[1] - PLANE[0, 0], x, u,
+                          loss=("cauchy", 0.5))
+        self.assertEqual(len(problem.sizes["long_expressions"]), 1)
+        for numbers in (self.U, 2 * self.U[::-1]):
+            problem.set(u, numbers)
+            r = np.cumsum(self.P[0] * numbers + self.P[2] * numbers**2) + self.P[1] - PLANE[0, 0]
+            self.assertAlmostEqual(problem.cost() / (0.5 * 0.25 * np.sum(np.log1p((r / 0.5)**2))), 1.0, 12)
+
+    def test_roots_at_zero(self):
+        """A length has the derivative 0 there, a plain root none."""
+        u = np.where(np.arange(400) == 7, 0.0, self.U)
+
+        def length(p):
+            return np.cumsum(np.sqrt((p[0] * u)**2 + (p[1] * u)**2) + p[2])
+
+        found, jacobian = self.evaluated(length, self.P)
+        np.testing.assert_allclose(found, length(self.P), 1e-13)
+        size = np.hypot(self.P[0], self.P[1])
+        expected = [np.cumsum(np.abs(u)) * self.P[0] / size, np.cumsum(np.abs(u)) * self.P[1] / size,
+                    np.arange(1, 401)]
+        np.testing.assert_allclose(jacobian, np.stack(expected, 1), 1e-12)
+
+
 class Trajectories(unittest.TestCase):
     """Many simulations side by side: each is an instance of one topology."""
 

@@ -88,6 +88,7 @@ const Arrows kSubfolders = {
     {"ops/tensor/search", {"ops/array/sort", "ops/tensor"}},
     {"ops/vulkan", {"ops/run"}},
     {"python/src", {}},
+    {"python/tests", {"python/src"}},
     {"runtime", {"runtime/cache"}},
     {"runtime/cache", {}},
     {"runtime/cpu", {"runtime/cpu/linear"}},

@@ -1,0 +1,183 @@
+// Random programs of arrays: evaluated as arrays, and node by node.
+#include "../src/array_sweep.hpp"
+#include "../src/row_groups.hpp"
+
+#include "../../autodiff/node_sweep.hpp"
+#include "../../ir/program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace topograd::python {
+namespace {
+
+using ir::Op;
+
+/// A graph of random operations on arrays of `size` numbers, or of several times as many.
+class RandomArrays {
+ public:
+  explicit RandomArrays(unsigned seed)
+      : random_(seed), size_(8 + below(40)), unknowns_(1 + below(20)) {
+    nodes_ = {graph.unknowns(0, unknowns_), numbers()};
+    for (int k = 0; k < 25; ++k) {
+      nodes_.push_back(node(below(10)));
+      if (below(6) == 0) nodes_.push_back(below(2) == 0 ? graph.scalar(number()) : numbers());
+    }
+    root = graph.apply(Op::Mul, {view(), view()});
+  }
+
+  ArrayGraph graph;
+  NodeId root = 0;
+
+  double number() { return below(10) == 0 ? 0.0 : normal_(random_); }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  NodeId any() { return nodes_[below(nodes_.size())]; }
+
+  NodeId numbers() {
+    std::vector<double> values(size_);
+    for (double& v : values) v = number();
+    return graph.numbers(values);
+  }
+
+  /// `size` elements of some node: a part, backward, transposed, or one for all.
+  View view() {
+    const NodeId id = any();
+    const auto n = static_cast<std::int64_t>(size_),
+               all = static_cast<std::int64_t>(graph[id].size);
+    const auto start = [&](std::int64_t from) {
+      return static_cast<std::int64_t>(below(static_cast<std::size_t>(from)));
+    };
+    if (all >= n && below(3) == 0) return {id, {{n}, {-1}, n - 1}};
+    if (all >= n && n % 2 == 0 && below(4) == 0) return {id, {{n / 2, 2}, {1, n / 2}, 0}};
+    if (all >= n) return {id, {{n}, {1}, start(all - n + 1)}};
+    return {id, {{n}, {0}, start(all)}};
+  }
+
+  NodeId node(std::size_t kind) {
+    constexpr std::array kOps = {Op::Add,  Op::Sub,    Op::Mul,        Op::Div, Op::Sin,
+                                 Op::Exp,  Op::Square, Op::Neg,        Op::Max, Op::Atan2,
+                                 Op::Tanh, Op::Abs,    Op::Select,     Op::Fma, Op::Log,
+                                 Op::Lt,   Op::Cube,   Op::Reciprocal, Op::Sqrt};
+    constexpr std::array kJoining = {Op::Add, Op::Mul, Op::Max};
+    if (kind < 6) {
+      const Op op = kOps[below(kOps.size())];
+      std::vector<View> operands;
+      for (int k = 0; k < ir::arity(op); ++k) operands.push_back(view());
+      return graph.apply(op, operands);
+    }
+    if (kind == 6) {
+      View of = view();
+      if (size_ % 4 == 0 && below(2) == 0)
+        of.layout = {{static_cast<std::int64_t>(size_ / 4), 4}, {0, 0}, 0};
+      return graph.accumulate(kJoining[below(3)], of);
+    }
+    const NodeId id = any();
+    const std::size_t all = graph[id].size;
+    if (kind == 7) {
+      const View whole = {id, {{static_cast<std::int64_t>(all)}, {1}, 0}};
+      return graph.reduce(kJoining[below(3)], whole, all % 3 == 0 && below(2) == 0 ? all / 3 : all);
+    }
+    if (kind == 8) {
+      std::vector<Index> positions(size_);
+      for (Index& p : positions) p = static_cast<Index>(below(all));
+      return graph.gather(id, positions);
+    }
+    const std::vector<NodeId> sources = {any(), any(), id};
+    std::vector<Index> parts, positions;
+    for (std::size_t k = 0; k < size_ * (1 + below(2)); ++k) {
+      const bool continues = k > 0 && below(4) > 0;
+      parts.push_back(continues ? parts.back() : static_cast<Index>(below(3)));
+      const std::size_t end = graph[sources[parts.back()]].size;
+      positions.push_back(
+          static_cast<Index>(continues ? (positions.back() + 1) % end : below(end)));
+    }
+    return graph.join(sources, parts, positions);
+  }
+
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  std::size_t size_, unknowns_;
+  std::vector<NodeId> nodes_;
+};
+
+/// The same rows as operations on numbers.
+autodiff::NodeSweep node_by_node(const ArrayGraph& graph, NodeId root,
+                                 const std::vector<Index>& rows,
+                                 std::span<const std::uint32_t> parameters,
+                                 std::vector<double>& data) {
+  const RowGroup group = group_rows(graph, root, {rows.size(), rows}).front();
+  ir::Graph out;
+  std::vector<ir::Id> ids, outputs;
+  for (const Step& s : group.steps) {
+    if (s.op == Op::Parameter) {
+      const auto slot = std::ranges::find(parameters, group.unknowns[s.a][0]) - parameters.begin();
+      ids.push_back(out.leaf(Op::Parameter, static_cast<std::uint32_t>(slot)));
+    } else if (s.op == Op::Data) {
+      const DataColumn& column = group.data[s.a];
+      ids.push_back(out.leaf(Op::Data, static_cast<std::uint32_t>(data.size())));
+      data.push_back(column.values.empty() ? column.constant : column.values[0]);
+    } else {
+      ids.push_back(out.add(s.op, ids[s.a], ids[s.b], ids[s.c]));
+    }
+  }
+  for (const std::uint32_t step : group.outputs) outputs.push_back(ids[step]);
+  return autodiff::NodeSweep(
+      out.extract(outputs, {.parameters = static_cast<std::uint32_t>(parameters.size()),
+                            .data = static_cast<std::uint32_t>(data.size())}));
+}
+
+bool same(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+TEST(ArraySweep, HasTheBitsOfNodeSweep) {
+  std::size_t made = 0, roots = 0;
+  for (unsigned seed = 0; seed < 1500; ++seed) {
+    RandomArrays random(seed);
+    const std::vector<std::uint8_t> reads = reading_elements(random.graph, random.root);
+    std::vector<Index> rows;
+    for (Index k = 0; k < reads.size(); ++k)
+      if (reads[k] != 0) rows.push_back(k);
+    if (rows.empty()) continue;
+    const auto sweep = ArraySweep::make(random.graph, random.root, rows);
+    if (!sweep) continue;
+    const std::size_t m = rows.size(), n = sweep->parameters().size();
+    if (autodiff::NodeSweep::prefers_reverse(m, n)) continue;
+    ++made;
+    std::vector<double> x(n), data, alone(m), values(m), expected(m), J(m * n), expected_J(m * n);
+    const autodiff::NodeSweep reference =
+        node_by_node(random.graph, random.root, rows, sweep->parameters(), data);
+    for (double& v : x) v = random.number();
+    const ir::Inputs<double> in = {
+        .parameters = x, .data = data, .uniforms = {}, .tangents = {}, .seeds = {}};
+    std::vector<autodiff::NodeSweep::Column> columns, expected_columns;
+    for (std::size_t k = 0; k < n; ++k) {
+      columns.push_back({&J[k], n});
+      expected_columns.push_back({&expected_J[k], n});
+    }
+    autodiff::NodeSweep::Workspace work;
+    reference.linearize(in, expected, expected_columns, work);
+    sweep->evaluate(in, alone, work);
+    EXPECT_TRUE(std::ranges::equal(alone, expected, same)) << seed;
+    if (!sweep->linearize(in, values, columns, work)) {
+      ++roots;
+      continue;
+    }
+    EXPECT_TRUE(std::ranges::equal(values, expected, same)) << seed;
+    EXPECT_TRUE(std::ranges::equal(J, expected_J, same)) << seed;
+  }
+  EXPECT_GT(made, 400U);
+  EXPECT_GT(roots, 0U);
+}
+
+}  // namespace
+}  // namespace topograd::python
