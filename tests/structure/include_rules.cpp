@@ -101,7 +101,7 @@ const Arrows kSubfolders = {
     {"runtime/device/check",
      {"runtime/cpu/tiles", "runtime/device/kernels", "runtime/device/opened", "runtime/rows"}},
     {"runtime/device/driver", {}},
-    {"runtime/device/kernels", {"runtime/device"}},
+    {"runtime/device/kernels", {"runtime/device", "runtime/rows"}},
     {"runtime/device/opened", {"runtime/device"}},
     {"runtime/engine", {"runtime/cpu/interpreter", "runtime/linear"}},
     {"runtime/factor", {}},

@@ -93,10 +93,11 @@ void add_place_options(Command app, SolverArguments& a) {
   app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
   app.flag("--deterministic", a.deterministic,
            "make every choice from rules, without measuring, for the same bits in every run");
-  add_choice(app, "--bits", a.bits,
-             "portable: the same bits on every machine, with sums on the CPU; see topograd check repeat "
-             "--portable",
-             defaults.bits);
+  add_choice(
+      app, "--bits", a.bits,
+      "portable: the same bits on every machine, with sums on the CPU; see topograd check repeat "
+      "--portable",
+      defaults.bits);
   app.option("--plan", &a.plan, "file with a plan record whose choices are used");
   app.output("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
 }
