@@ -294,6 +294,8 @@ Case portable_case(std::size_t number) {
   Case out{.problem = &made->problem, .unknowns = {}, .options = made->options, .memory = made};
   for (const std::vector<double>& x : made->x) out.unknowns.emplace_back(x);
   out.options.bits = Bits::portable;
+  // Several processes know no other one.
+  out.options.preconditioner = Preconditioner::block_jacobi;
   return out;
 }
 
