@@ -334,8 +334,7 @@ TEST(RolledSweep, GoesBackwardWithTheBitsOfTheUnrolledProgram) {
   }
 }
 
-// The second derivatives of 0.1 exp(x) y are 0.1 exp(x) ((y, 1), (1, 0)). The bits of 0.1
-// are the number of no node.
+// The second derivatives of 0.1 exp(x) y are 0.1 exp(x) ((y, 1), (1, 0)).
 TEST(CurvatureSweep, OfALiteralAndOpsOfOneAndTwoOperands) {
   ir::Graph graph;
   const ir::Id x = graph.leaf(Op::Parameter, 0), y = graph.leaf(Op::Parameter, 1);
