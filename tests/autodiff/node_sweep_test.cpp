@@ -334,6 +334,22 @@ TEST(RolledSweep, GoesBackwardWithTheBitsOfTheUnrolledProgram) {
   }
 }
 
+// The second derivatives of 0.1 exp(x) y are 0.1 exp(x) ((y, 1), (1, 0)).
+TEST(CurvatureSweep, OfALiteralAndOpsOfOneAndTwoOperands) {
+  ir::Graph graph;
+  const ir::Id x = graph.leaf(Op::Parameter, 0), y = graph.leaf(Op::Parameter, 1);
+  const ir::Id scaled = graph.add(Op::Mul, graph.literal(0.1), graph.add(Op::Exp, x));
+  const ir::Program f = graph.extract(std::array{graph.add(Op::Mul, scaled, y)}, {.parameters = 2});
+  const std::optional<autodiff::CurvatureSweep> sweep = autodiff::CurvatureSweep::make(f);
+  ASSERT_TRUE(sweep.has_value());
+  const Numbers at = {0.7, -1.3}, weights = {2}, p = {0.4, 3};
+  Numbers product = {1, 1};
+  sweep->add({.parameters = at}, weights, p, product);
+  const double scale = 2 * 0.1 * std::exp(at[0]);
+  EXPECT_NEAR(product[0], 1 + scale * (at[1] * p[0] + p[1]), 1e-14);
+  EXPECT_NEAR(product[1], 1 + scale * p[0], 1e-14);
+}
+
 // The numbers that a sweep backward keeps are those of the states, not of all operations.
 TEST(RolledSweep, GoesBackwardFromTheStatesOfAllSteps) {
   constexpr std::size_t kSteps = 20'000;

@@ -29,6 +29,9 @@ TEST(Dihedral, IsTheAngleByWhichOneTriangleIsFolded) {
     };
     EXPECT_NEAR(evaluate(x, f).rows[0], fold, 2e-15) << fold;
     EXPECT_LT(difference_error(x, f), 1e-10) << fold;
+    Numbers moved = x;  // no vertex at the origin
+    for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += Numbers{3, -2, 1}[k % 3];
+    EXPECT_NEAR(evaluate(moved, f).rows[0], fold, 1e-14) << fold;
   }
 }
 

@@ -81,12 +81,19 @@ TEST(Quat, OfAnAxisAngleAndBack) {
   const Expression back = [](const Parameters& p) {
     return list(to_axis_angle(from_axis_angle(vec(p, 0))));
   };
+  // The same turn by the other quaternion.
+  const Expression back_from_other = [](const Parameters& p) {
+    const Quat q = from_axis_angle(vec(p, 0));
+    return list(to_axis_angle({-q.w, -q.x, -q.y, -q.z}));
+  };
   for (const double angle : {0.0, 1e-9, 0.0312, 0.0313, 1.0, 3.1}) {
     const Eigen::Vector3d axis(0.6, -0.48, 0.64);
     const Numbers a = {angle * axis[0], angle * axis[1], angle * axis[2]};
     expect_near(evaluate(a, there).rows, Eigen::Quaterniond(Eigen::AngleAxisd(angle, axis)), 1e-15);
-    const Numbers same = evaluate(a, back).rows;
-    for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(same[k], a[k], 1e-14) << angle;
+    for (const Expression& same : {back, back_from_other}) {
+      const Numbers rows = evaluate(a, same).rows;
+      for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(rows[k], a[k], 1e-14) << angle;
+    }
     EXPECT_LT(difference_error(a, there), 1e-9) << angle;
     EXPECT_LT(difference_error(a, back), 1e-8) << angle;
   }

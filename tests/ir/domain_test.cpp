@@ -70,6 +70,10 @@ TEST(DomainErrors, NamesTheFirstNode) {
       {"%2 = literal 0\n%3 = gt %0, %2\n%4 = sqrt %0\n%5 = select %3, %4, %2\nreturn %5", -1, 0,
        -1},
       {"%2 = literal 0\n%3 = gt %1, %2\n%4 = sqrt %0\n%5 = select %3, %4, %2\nreturn %5", -1, 1, 4},
+      {"%2 = literal 0\n%3 = lt %0, %2\n%4 = sqrt %0\n%5 = select %3, %2, %4\nreturn %5", -1, 0,
+       -1},
+      {"%2 = literal 0\n%3 = gt %1, %2\n%4 = sqrt %0\n%5 = select %3, %2, %4\nreturn %5", -1, -1,
+       4},
       {"%2 = literal 0\n%3 = gt %0, %2\n%4 = sqrt %0\n%5 = select %3, %4, %2\nreturn %5, %4", -1, 0,
        4},
   };

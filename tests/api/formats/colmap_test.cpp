@@ -846,6 +846,35 @@ TEST(ColmapProblem, WeighsPriorsByTheirCovariance) {
   EXPECT_NEAR(cost, 4661.0 / 4258, 1e-9);
 }
 
+// A position that is wrong, and said to be uncertain, moves the model as little as it says.
+TEST(ColmapProblem, AlignsByTheCovarianceOfPriors) {
+  const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  const std::array<double, 3> origin = {100, -20, 7};
+  std::vector<PositionPrior> priors = priors_of(model, {0, 1, 2, 3, 4, 5}, &origin);
+  priors[2].position[0] += 50;
+  for (double& x : priors[2].covariance) x *= 1e12;
+  const ColmapProblem moved(model, {.priors = priors});
+  ASSERT_TRUE(moved.aligned());
+  for (std::uint32_t c = 0; c < 6; ++c) {
+    const std::array<double, 3> expected = elsewhere(model.center(c), origin);
+    const auto center = moved.model().center(c);
+    for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(center[k], expected[k], 1e-8) << c;
+  }
+}
+
+// q and −q are one rotation; programs that compare files see two.
+TEST(ColmapProblem, QuaternionsKeepTheirSign) {
+  const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  ColmapProblem colmap(model, {.refine = {"poses"}});
+  solve(colmap.problem(), {.backend = Backend::cpu, .max_iterations = 3});
+  const ColmapModel now = colmap.model();
+  ASSERT_EQ(now.frames.size(), model.frames.size());
+  for (std::size_t k = 0; k < model.frames.size(); ++k) {
+    const auto &a = model.frames[k].pose.rotation, &b = now.frames[k].pose.rotation;
+    EXPECT_GT(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3], 0.9) << k;
+  }
+}
+
 TEST(ColmapProblem, RefusesWhatItCannotDo) {
   const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
   const auto message = [&](const ColmapOptions& options) -> std::string {

@@ -299,8 +299,11 @@ TEST(Barrier, BadInputEndsWithItsName) {
     EXPECT_EQ(s.termination, bad.termination) << s.message;
     EXPECT_NE(s.message.find(bad.message), std::string::npos) << s.message;
     ASSERT_EQ(s.constrained.constraints.size(), bad.outcomes.size());
-    for (std::size_t k = 0; k < bad.outcomes.size(); ++k)
-      EXPECT_EQ(s.constrained.constraints[k].outcome, bad.outcomes[k]) << k;
+    for (std::size_t k = 0; k < bad.outcomes.size(); ++k) {
+      const ConstraintSummary& found = s.constrained.constraints[k];
+      EXPECT_EQ(found.outcome, bad.outcomes[k]) << k;
+      EXPECT_EQ(found.redundant, bad.outcomes[k] == ConstraintOutcome::redundant ? 1u : 0u) << k;
+    }
     const bool infeasible = bad.termination == Termination::INFEASIBLE;
     EXPECT_EQ(s.constrained.infeasible.empty(), !infeasible);
     EXPECT_EQ(s.is_solution_usable(), !infeasible);

@@ -4,6 +4,7 @@
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/first_order/adam.hpp"
+#include "../../../solver/first_order/descent.hpp"
 #include "../../../solver/first_order/lbfgs.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/step_control/line_search.hpp"
@@ -76,6 +77,35 @@ TEST(LineSearch, GoesOnWhereRoundingHidesTheFirstStep) {
 TEST(LineSearch, FindsNothingWhereTheSlopeLies) {
   const auto phi = [](double a) { return LinePoint{a, a, -1, true}; };
   EXPECT_FALSE(strong_wolfe(phi, {0, 0, -1, true}, 1, {}).found);
+}
+
+TEST(LineSearch, OnlyAParabolaThatBendsUpwardsHasAMinimum) {
+  EXPECT_EQ(parabola_minimiser(-2, 1, -1), 1);  // t² − 2 t
+  EXPECT_EQ(parabola_minimiser(-2, 4, 8), 1);
+  EXPECT_TRUE(std::isnan(parabola_minimiser(-1, 1, -1)));
+  EXPECT_TRUE(std::isnan(parabola_minimiser(-1, 1, -2)));
+  EXPECT_TRUE(std::isnan(parabola_minimiser(-1, 1, kNan)));
+}
+
+TEST(Box, DirectionsOfHeldUnknownsEndOnTheirBounds) {
+  const double kFree = std::numeric_limits<double>::infinity();
+  const std::vector<double> lower = {1, -kFree, -kFree, 0}, upper = {kFree, 2, kFree, 3};
+  Objective objective;
+  objective.size = 4;
+  objective.lower = lower;
+  objective.upper = upper;
+  Box box(objective);
+  // The first two are a rounding error inside of the bounds that the gradient pushes them to.
+  const double near = 1e-16;
+  const std::vector<double> x = {1 + 2 * near, 2 - 2 * near, 5, 3}, g = {1, -1, 1, 1};
+  box.look(x, g);
+  EXPECT_EQ(box.held()[0], 1);
+  EXPECT_EQ(box.held()[1], 1);
+  EXPECT_EQ(box.held()[2], 0);
+  EXPECT_EQ(box.held()[3], 0);
+  std::vector<double> direction = {7, 7, 7, 7};
+  box.finish(x, direction);
+  EXPECT_EQ(direction, (std::vector<double>{1 - x[0], 2 - x[1], 7, 7}));
 }
 
 /// Extended Rosenbrock: the minimum 0 is at ones.

@@ -115,6 +115,18 @@ TEST(Gain, MeasuresAgainstTheHighestOfTheLastCosts) {
   EXPECT_DOUBLE_EQ(gain.minimum(), 8);
 }
 
+// Ceres counts a step to the same cost as one without a new minimum: the second one makes 8 the
+// reference.
+TEST(Gain, TheSameCostIsNoNewMinimum) {
+  Gain gain(2);
+  gain.start(10);
+  gain.accepted(8, 4);
+  gain.accepted(8, 1);
+  EXPECT_DOUBLE_EQ(gain.ratio(9, 2), 1.0 / 7);  // (10 − 9) / (4 + 1 + 2)
+  gain.accepted(8, 1);
+  EXPECT_DOUBLE_EQ(gain.ratio(9, 2), -0.25);  // (8 − 9) / (1 + 1 + 2), better than −1/2
+}
+
 TEST(Nonmonotonic, EndsAtTheBestPoint) {
   for (const double start : {-1.2, -12.0}) {
     std::vector<double> v = {start, 1};
