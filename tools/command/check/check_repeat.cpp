@@ -372,6 +372,21 @@ bool is_as_stored(const Stored& stored, const ordered_json& row) {
   return true;
 }
 
+/// Adds the solves with the device, as portable_report() has them.
+void add_devices(ordered_json& report, const std::string& device, Float64 only, bool all) {
+  constexpr double kLongest = 3600;  // to compile a problem's kernels
+  for (const Float64 float64 : {Float64::native, Float64::emulated}) {
+    if (only != Float64::automatic && only != float64) continue;
+    for (const PortableRow& row : problems::portable_problems()) {
+      if (Interrupts::came()) break;
+      if (float64 == Float64::emulated && !all && !row.emulated) continue;
+      add_place(report,
+                in_a_process(
+                    "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
+    }
+  }
+}
+
 }  // namespace
 
 ordered_json portable_report(const std::string& device, Float64 only, bool all) {
@@ -392,17 +407,7 @@ ordered_json portable_report(const std::string& device, Float64 only, bool all) 
       if (known.insert(found["place"]).second) add_place(report, found);
     }
   }
-  constexpr double kLongest = 3600;  // to compile a problem's kernels
-  for (const Float64 float64 : {Float64::native, Float64::emulated}) {
-    if (only != Float64::automatic && only != float64) continue;
-    for (const PortableRow& row : problems::portable_problems()) {
-      if (Interrupts::came()) break;
-      if (float64 == Float64::emulated && !all && !row.emulated) continue;
-      add_place(report,
-                in_a_process(
-                    "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
-    }
-  }
+  add_devices(report, device, only, all);
   for (const auto& [name, row] : report["results"].items()) {
     const Stored* const stored = stored_of(name);
     row["as_stored"] = stored != nullptr && is_as_stored(*stored, row);
