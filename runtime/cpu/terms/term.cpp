@@ -22,7 +22,20 @@ namespace {
 // Larger columns (their sum) are written past the caches.
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
-/// Copies columns to outputs.
+/// Evaluates all outputs of a kernel into the columns that the binding has for them.
+template <class T>
+void run_tiles(Pool& pool, Workers<T>& workers, const TileKernel<T>& tile,
+               const Binding<T>& binding, std::size_t instances) {
+  pool.for_ranges(instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    Worker<T>& worker = workers.local();
+    for (std::size_t first = begin; first < end; first += kTile)
+      worker.run(tile, binding, first, std::min(kTile, end - first));
+    // The end of the range does not order streaming stores.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  });
+}
+
+/// The program that copies columns to outputs.
 ir::Program copies(std::size_t outputs) {
   ir::Graph graph;
   std::vector<ir::Id> all;
@@ -104,14 +117,7 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, co
   const Sweep<T> sweep =
       begin(pool, workers, part, v,
             bind_columns(kernel, v, kept, kernel.tile.program().outputs, columns));
-  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
-    Worker<T>& worker = workers.local();
-    for (std::size_t first = begin; first < end; first += kTile) {
-      worker.run(*sweep.tile, sweep.binding, first, std::min(kTile, end - first));
-    }
-    // The end of the range does not order streaming stores.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  });
+  run_tiles(pool, workers, *sweep.tile, sweep.binding, index_.instances);
 }
 
 template <class T>
@@ -139,12 +145,9 @@ bool TermState<T>::has_same_bits(Pool& pool, Workers<T>& workers, const Kernel<T
                                  const Vectors<T>& v, const std::vector<Column<T>>& found) const {
   std::vector<Column<T>> here;
   const Binding<T> binding = bind_columns(kernel, v, {}, found.size(), here);
+  run_tiles(pool, workers, kernel.tile, binding, index_.instances);
   std::atomic<bool> same = true;
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
-    Worker<T>& worker = workers.local();
-    for (std::size_t first = begin; first < end; first += kTile)
-      worker.run(kernel.tile, binding, first, std::min(kTile, end - first));
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_to_columns
     for (std::size_t k = 0; k < found.size(); ++k) {
       for (std::size_t i = begin; i < end; ++i) {
         const T a = here[k][i], b = found[k][i];
@@ -266,7 +269,7 @@ void TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T
       costs_.write(worker, kernel.columns, first, n, cost, costs);
       if (with_rows) copy_rows(worker, first_row, first, n, rows);
     }
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_to_columns
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_tiles
   });
   add_stored(pool, kernel, layout, out);
   costs_.add(pool, costs, layout, cost);

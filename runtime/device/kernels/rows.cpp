@@ -19,10 +19,10 @@ using codegen::BufferRole;
 
 /// Numbers [first, first + count) of the columns, one column after the other; a column that is
 /// shorter is read by no node.
-template <class C>
-auto joined(const std::vector<C>& columns, std::size_t first, std::size_t count) {
+template <class R>
+auto joined(const R& columns, std::size_t first, std::size_t count) {
   std::vector<std::remove_cvref_t<decltype(columns[0][0])>> values;
-  for (const C& column : columns) {
+  for (const auto& column : columns) {
     if (column.size() < first + count) {
       values.resize(values.size() + count);
       continue;
@@ -171,7 +171,7 @@ class DeviceRows final : public RowRunner {
     const auto part = [&](const Columns& columns) {
       Columns out;
       for (const std::vector<double>& column : columns)
-        out.push_back(joined(Columns{column}, first, count));
+        out.push_back(joined(std::span(&column, 1), first, count));
       return out;
     };
     const std::vector<double> x = joined(rows.parameters, first, count);
