@@ -151,7 +151,7 @@ ordered_json data_columns(const ir::Batch& batch, Body& body) {
   return {{"values", body.add(values)}, {"codes", body.add(codes)}};
 }
 
-/// What the module needs of each term.
+/// Names the derivatives that the module needs of each term.
 enum class Derivatives {
   jacobian,  ///< of residuals, for least squares
   gradient,  ///< of the cost, and rows of residuals

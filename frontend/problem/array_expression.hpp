@@ -41,7 +41,7 @@ class ArrayExpression {
   /// Operations on arrays, and on numbers.
   virtual std::size_t array_operations() const = 0;
   virtual std::size_t operations() const = 0;
-  /// Of the operations and of what they read, without numbers.
+  /// Hashes the operations and what they read, without numbers.
   virtual std::uint64_t hash() const = 0;
   virtual std::size_t bytes() const = 0;
   /// Bytes of a Workspace that has derivatives.

@@ -39,7 +39,7 @@ class LongBlock final : public HostResidual {
 
   ///   state  of the problem, which owns the block
   LongBlock(const ProblemState& state, const RawTape& raw, const PlainProgram& plain);
-  /// Of a program of arrays, whose tape is written when it is asked for.
+  /// Takes a program of arrays, whose tape is written when it is asked for.
   LongBlock(const ProblemState& state, std::shared_ptr<const ArrayExpression> arrays);
 
   int rows() const override { return static_cast<int>(row_count_); }
@@ -86,7 +86,7 @@ class LongBlock final : public HostResidual {
   void read_data(Inputs& numbers) const;
   void choose_sweep(const ir::Program& program);
   void find_places(std::span<const std::uint32_t> scalars);
-  /// Of arrays: the same block, of operations on numbers.
+  /// Returns the same block as operations on numbers, where this one is of arrays.
   const LongBlock& written() const;
   Point point(const double* const* blocks) const;
 

@@ -146,7 +146,7 @@ class ArrayGraph {
   /// the one before it.
   NodeId accumulate(ir::Op op, const View& operand);
 
-  /// What accumulate() was called for.
+  /// Records a call of accumulate().
   struct Accumulation {
     NodeId node;  ///< of the results
     ir::Op op;

@@ -62,7 +62,7 @@ class Reading {
   }
 
  private:
-  /// Of a node: none, all, or those of a list.
+  /// Says which elements of a node read something: none, all, or those of a list.
   enum : std::uint8_t { none, all, some };
 
   void visit(NodeId id) {
@@ -272,7 +272,7 @@ void ArraySweep::Maker::write_unknowns(const ArrayGraph::Node& node, NodeId id, 
   made.moves = true;
   made.first = static_cast<std::uint32_t>(sweep_.slots_.size());
   for (std::uint32_t k = 0; k < node.size; ++k) {
-    // The unknown for now; Run has slots.
+    // The number of the unknown stands here until all are known and make() puts its slot here.
     sweep_.slots_.push_back(needed(id)[k] != 0 ? node.first + k : kNoSlot);
     if (needed(id)[k] != 0) sweep_.parameters_.push_back(node.first + k);
   }
@@ -344,7 +344,7 @@ void ArraySweep::Maker::write(NodeId id) {
       mix((std::uint64_t{piece.from} << 32) | (piece.to ^ (piece.operand << 16)));
   for (const Read& read : reads) mix(read);
   sweep_.instructions_.push_back(made);
-  // What nothing reads any more gives way, after the result has its place.
+  // Arrays that nothing reads any more are released after the result has its place.
   const auto release = [&](NodeId from) {
     if (last_[from] != id || arrays_[from].constant) return;
     free_[static_cast<std::uint32_t>(graph_[from].size)].push_back(arrays_[from].place);

@@ -97,8 +97,8 @@ class Workers {
   std::array<std::atomic<Node*>, kLists> lists_ = {};
 };
 
-/// What a sweep over the tiles of a batch runs: a part's kernel, or one that copies its outputs
-/// from where a device left them.
+/// A sweep over the tiles of a batch runs a part's kernel, or one that copies its outputs from
+/// where a device left them.
 template <class T>
 struct Sweep {
   const TileKernel<T>* tile = nullptr;
