@@ -6,7 +6,9 @@
 #include "../ir/error.hpp"
 #include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
+#include "../solver/linear/factor/elimination.hpp"
 #include "../solver/model/model.hpp"
+#include "../solver/plan/decide.hpp"
 #include "version.hpp"
 #include "web_files.hpp"
 
@@ -290,6 +292,16 @@ std::vector<std::uint32_t> elimination_order(const runtime::Model& model) {
   return {permutation.indices().begin(), permutation.indices().end()};
 }
 
+/// True if the library solves for steps by a Schur complement, and corrects those that gain little.
+bool corrects_steps(const runtime::Model& model) {
+  if (model.manifolds != nullptr || !model.lower.empty() || model.scalars <= kLargestFactorised)
+    return false;
+  return std::ranges::none_of(
+             model.terms,
+             [](const runtime::Term& term) { return term.energy || term.loss != nullptr; }) &&
+         find_elimination(model, {}).pays();
+}
+
 std::vector<double> present_point(const Problem& problem) {
   std::vector<double> x(problem.parameter_count());
   for (const ParameterArray& array : problem.arrays()) {
@@ -358,6 +370,7 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   }
   const std::vector<std::uint32_t> order = elimination_order(model);
   if (!order.empty()) out.header["order"] = out.body.add(order);
+  if (corrects_steps(model)) out.header["corrects"] = true;
   out.header["options"] = options_of(problem, options.solver);
 }
 

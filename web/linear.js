@@ -604,7 +604,79 @@ export function dot(a, b, n) {
 }
 
 /**
- * Minimises ‖[J S; √D S] y + [r; 0]‖ by Householder's QR, and sets δ = S y; for few unknowns, whose
+ * Householder's QR of a matrix with pivots, which becomes R, while the right side becomes Qᵀ right.
+ *
+ * @param a (rows, n); the pivot's column goes to the front
+ * @param share of the first pivot, up to which others are rounding
+ * @returns the columns in their new order, and the rank
+ */
+function triangulate(a, rows, n, right, share) {
+  const order = Array.from({ length: n }, (_, k) => k);
+  let rank = 0, first = 0;
+  for (; rank < Math.min(n, rows); ++rank) {
+    const k = rank;
+    let square = -1, best = k;
+    for (let c = k; c < n; ++c) {
+      let sum = 0;
+      for (let i = k; i < rows; ++i) sum += a[i * n + c] ** 2;
+      if (sum > square) [square, best] = [sum, c];
+    }
+    const norm = Math.sqrt(square);
+    if (k === 0) first = norm;
+    if (!(norm > share * first)) break;
+    [order[k], order[best]] = [order[best], order[k]];
+    for (let i = 0; i < rows; ++i)
+      [a[i * n + k], a[i * n + best]] = [a[i * n + best], a[i * n + k]];
+    const alpha = a[k * n + k] > 0 ? -norm : norm, head = a[k * n + k] - alpha;
+    const v = new Float64Array(rows - k);
+    v[0] = head;
+    for (let i = k + 1; i < rows; ++i) v[i - k] = a[i * n + k];
+    const factor = 2 / (square - a[k * n + k] ** 2 + head * head);
+    for (let c = k; c < n; ++c) {
+      let sum = 0;
+      for (let i = k; i < rows; ++i) sum += v[i - k] * a[i * n + c];
+      for (let i = k; i < rows; ++i) a[i * n + c] -= factor * sum * v[i - k];
+    }
+    let sum = 0;
+    for (let i = k; i < rows; ++i) sum += v[i - k] * right[i];
+    for (let i = k; i < rows; ++i) right[i] -= factor * sum * v[i - k];
+  }
+  return { order, rank };
+}
+
+/** The shortest y that minimises ‖a y − right‖. Overwrites both. */
+function shortestSolution(a, rows, n, right, share) {
+  const { order, rank } = triangulate(a, rows, n, right, share), rest = n - rank;
+  /** Solves with the triangle: R y = b. */
+  const back = (b) => {
+    const y = new Float64Array(rank);
+    for (let k = rank; k-- > 0;) {
+      let sum = b(k);
+      for (let c = k + 1; c < rank; ++c) sum -= a[k * n + c] * y[c];
+      y[k] = sum / a[k * n + k];
+    }
+    return y;
+  };
+  const head = back((k) => right[k]), y = new Float64Array(n);
+  let tail = new Float64Array(rest);
+  if (rest > 0) {
+    // y = (head − G w, w) is a solution for any w; the shortest one minimises ‖[G; I] w − [head; 0]‖.
+    const g = new Float64Array(n * rest), b = new Float64Array(n);
+    for (let c = 0; c < rest; ++c) {
+      back((k) => a[k * n + rank + c]).forEach((value, k) => g[k * rest + c] = value);
+      g[(rank + c) * rest + c] = 1;
+    }
+    b.set(head);
+    tail = shortestSolution(g.slice(), n, rest, b, 0);
+    for (let k = 0; k < rank; ++k)
+      for (let c = 0; c < rest; ++c) head[k] -= g[k * rest + c] * tail[c];
+  }
+  order.forEach((to, k) => y[to] = k < rank ? head[k] : tail[k - rank]);
+  return y;
+}
+
+/**
+ * Minimises ‖[J S; √D S] y + [r; 0]‖ by QR, and sets δ = S y, the shortest y; for few unknowns, whose
  * normal equations rounding may spoil.
  *
  * @returns false if numbers are not finite
@@ -626,36 +698,10 @@ export function solveByRows(model, damping, scale, held, delta) {
     }
   }
   for (let k = 0; k < n; ++k)
-    a[(model.rows + k) * n + k] = held[k] !== 0 ? 1 : Math.sqrt(Math.max(damping[k], 0)) * scale[k];
-  for (let k = 0; k < n; ++k) {
-    let square = 0;
-    for (let i = k; i < rows; ++i) square += a[i * n + k] ** 2;
-    const norm = Math.sqrt(square);
-    if (!(norm > 0)) continue;
-    const alpha = a[k * n + k] > 0 ? -norm : norm, head = a[k * n + k] - alpha;
-    const v = new Float64Array(rows - k);
-    v[0] = head;
-    for (let i = k + 1; i < rows; ++i) v[i - k] = a[i * n + k];
-    const factor = 2 / (square - a[k * n + k] ** 2 + head * head);
-    for (let c = k; c < n; ++c) {
-      let sum = 0;
-      for (let i = k; i < rows; ++i) sum += v[i - k] * a[i * n + c];
-      for (let i = k; i < rows; ++i) a[i * n + c] -= factor * sum * v[i - k];
-    }
-    let sum = 0;
-    for (let i = k; i < rows; ++i) sum += v[i - k] * right[i];
-    for (let i = k; i < rows; ++i) right[i] -= factor * sum * v[i - k];
-  }
-  for (let k = n; k-- > 0;) {
-    let sum = right[k];
-    for (let c = k + 1; c < n; ++c) sum -= a[k * n + c] * delta[c];
-    const pivot = a[k * n + k];
-    delta[k] = Math.abs(pivot) > 0 ? sum / pivot : 0;
-  }
-  let finite = true;
-  for (let k = 0; k < n; ++k) {
-    delta[k] *= held[k] === 0 ? scale[k] : 0;
-    finite &&= Number.isFinite(delta[k]);
-  }
-  return finite;
+    if (held[k] === 0) a[(model.rows + k) * n + k] = Math.sqrt(Math.max(damping[k], 0)) * scale[k];
+  if (!a.every(Number.isFinite) || !right.every(Number.isFinite)) return false;
+  const share = Number.EPSILON * Math.max(n, 4 * Math.sqrt(model.rows));
+  const y = shortestSolution(a, rows, n, right, share);
+  for (let k = 0; k < n; ++k) delta[k] = held[k] === 0 ? y[k] * scale[k] : 0;
+  return delta.every(Number.isFinite);
 }

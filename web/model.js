@@ -17,6 +17,7 @@ export class Model {
     this.manifolds = manifolds;
     this.uniforms = uniforms;
     this.lower = this.upper = undefined;
+    this.corrects = false;  // steps that gain little are corrected
     this.curved = new Uint8Array(scalars);  // 1 in blocks on manifolds
     for (const { width, blocks } of manifolds)
       for (const at of blocks) this.curved.fill(1, at, at + width);
@@ -207,6 +208,64 @@ export class Model {
     }
     g.set(sums.subarray(0, this.m));
     squares.set(norms.subarray(0, this.m));
+  }
+
+  /**
+   * What rounding of x may change in half the sum of squares: over the rows, ε |r| a + ½ (ε a)² with
+   * a = √Σ (J_i x_i)². Infinite on manifolds.
+   */
+  noise(x) {
+    if (this.moved.length > 0) return Infinity;
+    let sum = 0;
+    for (const { rows, instances, width, columns, residuals, jacobian } of this.lists) {
+      let j = 0;
+      for (let row = 0; row < instances * rows; ++row) {
+        const begin = Math.floor(row / rows) * width;
+        let square = 0;
+        for (let c = begin; c < begin + width; ++c, ++j)
+          if (columns[c] < this.m) square += (jacobian[j] * x[this.scalarOf[columns[c]]]) ** 2;
+        const noise = Number.EPSILON * Math.sqrt(square);
+        sum += noise * (Math.abs(residuals[row]) + noise / 2);
+      }
+    }
+    return sum;
+  }
+
+  /** w = r(x + δ) − r − J δ: the error of the linear model along a step, of all rows. */
+  curvature(delta, trial) {
+    const w = [];
+    this.terms.forEach((term, k) => {
+      const { rows, width, columns, residuals, jacobian } = this.lists[k];
+      this.each(term, trial, term.jacobian, rows * (1 + term.parameters), (out, i) => {
+        for (let r = 0; r < rows; ++r) {
+          let error = out[r] - residuals[i * rows + r];
+          for (let c = i * width, j = (i * rows + r) * width; c < (i + 1) * width; ++c, ++j)
+            error -= jacobian[j] * delta[columns[c]];
+          w.push(error);
+        }
+      });
+    });
+    return w;
+  }
+
+  /** Jᵀ w into a vector with a number behind the columns. */
+  transposed(w, to) {
+    to.fill(0);
+    let row = 0;
+    for (const { rows, instances, width, columns, jacobian } of this.lists) {
+      for (let k = 0, j = 0; k < instances * rows; ++k, ++row) {
+        const begin = Math.floor(k / rows) * width;
+        for (let c = begin; c < begin + width; ++c, ++j) to[columns[c]] += jacobian[j] * w[row];
+      }
+    }
+  }
+
+  /** True if residuals that were evaluated last are not 0, and their squares are. */
+  underflows() {
+    let largest = 0;
+    for (const { residuals } of this.lists)
+      for (const r of residuals) largest = Math.max(largest, Math.abs(r));
+    return largest > 0 && largest * largest < 2 ** -1022;
   }
 
   /**

@@ -2,7 +2,19 @@
 
 const unit = 2 ** -52;
 /** Damping at the level of rounding: a Gauss-Newton step that a singular block cannot break. */
-export const undampedLambda = 1e-15;
+const undampedLambda = 1e-15;
+/** The largest radius that the solve extends the region to, and most steps until it does so again. */
+const mostRadius = 1e36, mostWaits = 1024;
+/** Steps without a gain after which something other than their length may be wrong. */
+const stuck = 3;
+
+/** Squares that leave the range of numbers say nothing. */
+export const outOfRange = "squares of residuals or derivatives underflow or overflow: scale the " +
+  "residuals or the unknowns";
+export function isOutOfRange(point) {
+  return point.scaledGradientMax === Infinity ||
+         (point.gradientMax > 0 && point.scaledGradientMax === 0 && point.scaledXNorm === 0);
+}
 
 export const defaults = {
   method: "levenberg_marquardt",
@@ -89,6 +101,14 @@ class Region {
     this.largest = share * this.radius;
     this.radius = this.largest;
   }
+  restart(radius) {
+    this.radius = radius;
+    this.largest = Math.max(this.largest, radius);
+    this.shrink = 2;
+  }
+  extend(most) {
+    this.radius = this.largest = Math.max(this.largest, Math.min(most, 3 * this.largest));
+  }
   rejected() {
     this.radius /= this.shrink;
     this.shrink *= 2;
@@ -101,15 +121,78 @@ class Region {
 export function verdict(status, message) {
   return { status, message };
 }
-export function reached(what, value, bound) {
-  return verdict("convergence",
-                 `${what} ${value.toExponential(6)} <= ${bound.toExponential(6)}`);
+function stopped(message) {
+  return { ...verdict("no_convergence", message), stopped: true };
+}
+export function outOfIterations(options) {
+  return stopped(`maximum number of iterations reached: ${options.maxIterations}`);
+}
+/** @param contestable a step without damping may contradict it */
+export function reached(what, value, bound, contestable = false) {
+  const message = `${what} ${value.toExponential(6)} <= ${bound.toExponential(6)}`;
+  return { ...verdict("convergence", message), contestable };
+}
+
+/** Share of a column's norm at which it has vanished, and most turns back from such points. */
+const vanishedShare = 1e-12, mostTurns = 3;
+export const lostColumns = verdict(
+  "no_convergence",
+  "unknowns have moved to where they do not change the residuals, and the solve found no better " +
+    "point from where they did: begin elsewhere, or set bounds");
+
+/**
+ * Ends at which columns of the Jacobian have vanished: a step may carry an unknown out to a plateau,
+ * where the gradient is zero. The solve then goes on with such unknowns put back to where they
+ * began, where they had columns, and the better of both ends counts.
+ */
+export class LostColumns {
+  constructor() {
+    this.turns = 0;
+    this.open = false;  // it has gone on, and has not ended since
+    this.cost = 0;      // of the end before
+    this.end = undefined;
+  }
+  /** Over all the way that the unknown has moved, it would change residuals by their rounding. */
+  static mayBeLost(square, moved, cost) {
+    return moved !== 0 && vanishedShare ** 2 * 2 * cost >= square * moved * moved;
+  }
+  static isLost(square, squareAtStart) {
+    return square < vanishedShare ** 2 * squareAtStart;
+  }
+  get mayTurn() {
+    return this.turns < mostTurns;
+  }
+  turn(cost, end) {
+    ++this.turns;
+    this.open = true;
+    this.cost = cost;
+    this.end = end;
+  }
+  /** The solve has ended again. True if this end counts; `end` is that of the one that counts. */
+  settle(cost, end, lost, share) {
+    this.open = false;
+    const converged = end?.status === "convergence";
+    const isSame = converged && cost <= (1 + share) * this.cost;
+    const agrees = isSame && !lost && this.end === lostColumns;
+    if (end?.status !== "failure" && (cost < this.cost || agrees)) {
+      this.end = converged && lost && !this.mayTurn ? lostColumns : end;
+      return true;
+    }
+    if (end === undefined || end.stopped) this.end = end;
+    else if (!converged || (lost && !isSame)) this.end = lostColumns;
+    return false;
+  }
 }
 
 /** Rules of a minimisation: plain numbers in, decisions out. They are those of the library. */
 export class Rules {
-  constructor(options, looseSystems) {
+  /**
+   * @param looseSystems conjugate gradients follow the gradient's decrease
+   * @param few so few unknowns that a step without damping costs little
+   */
+  constructor(options, looseSystems, few) {
     this.o = options;
+    this.few = few;
     this.region = new Region(options.initialTrustRegionRadius, options.maxTrustRegionRadius);
     this.forcing = new Forcing(looseSystems, options.linearTolerance);
     this.undampedFirst = options.method === "gauss_newton";
@@ -119,49 +202,77 @@ export class Rules {
     this.leastCost = 0;
     this.lastChange = 0;
     this.refusedRadius = Infinity;
-    this.invalidInARow = 0;
-    this.first = { open: true, expected: 0, nothingToGain: false };
+    this.invalidInARow = this.idleInARow = 0;
+    this.exact = false;       // the next trial has no damping at all
+    this.retries = false;     // the damping grows from next to none, until a step is taken
+    this.retried = Infinity;  // the cost where it last began to
+    this.waits = this.mostWaits = 0;  // steps at the largest radius before the next such trial
+    this.rowNoise = Infinity;
+    this.first = { open: true, expected: 0, nothingToGain: false, hidden: 0 };
   }
 
   /** The largest cosine between the residuals and a column of the Jacobian, and its unit. */
   setPoint(point, initialCost) {
     this.point = point;
-    const start = residualNorm(initialCost);
-    const hidden = Math.min(1e-4 * start, 1e-5 * point.scaledXNorm);
-    const least = Math.max(residualNorm(point.cost), hidden, 1e-10 * start);
-    this.optimality = point.scaledGradientMax === 0 ? 0 : point.scaledGradientMax / least;
+    this.rowNoise = Infinity;
+    this.initialCost = initialCost;
+    const start = residualNorm(initialCost), here = residualNorm(point.cost);
+    this.leastNorm = Math.max(here, 1e-10 * start);
+    let least = Math.max(this.leastNorm, Math.min(1e-4 * start, 1e-5 * point.scaledXNorm));
     this.leastCost = least * least / 2;
+    // Rounding of the start cannot be in residuals that are so small beside it.
+    if (here < 1e-18 * start)
+      least = Math.max(Math.min(least, 1e6 * here), 1e-5 * point.scaledXNorm);
+    this.optimality = point.scaledGradientMax === 0 ? 0 : point.scaledGradientMax / least;
   }
 
   /** The damping of the next trial. */
   get lambda() {
+    if (this.exact) return 0;
     return this.undamped ? undampedLambda : 1 / this.region.radius;
   }
 
   openPoint() {
     this.forcing.moved(this.point.gradientNorm);
     this.first.open = true;
+    this.first.hidden = 0;
   }
 
-  /** Changes of the cost that rounding may hide. */
-  noise() {
+  /** Changes of the cost that rounding may hide, by a bound that mixes all rows. */
+  #costNoise() {
     const { cost, scaledXNorm } = this.point, ofTerms = unit * scaledXNorm;
     return 8 * unit * Math.abs(cost) + ofTerms * (residualNorm(cost) + ofTerms / 2);
   }
 
+  /** The same by rows, where that is known: claims are compared with it. */
+  noise() {
+    return Math.min(this.#costNoise(), this.rowNoise);
+  }
+
+  /** A verdict needs the bound by rows. */
+  get needsRowNoise() {
+    return this.rowNoise === Infinity && this.noise() > this.o.functionTolerance * this.point.cost;
+  }
+
+  /** @param noise model.noise() at the point */
+  setRowNoise(noise) {
+    this.rowNoise = 8 * unit * Math.abs(this.point.cost) + noise;
+  }
+
+  /** True after the last step of several in turn that were refused or gained only rounding. */
+  get isStuck() {
+    return this.idleInARow === stuck;
+  }
+
   checkLimits(seconds, iterations) {
     const o = this.o;
-    if (this.optimality <= o.gradientTolerance && !this.#stillFalls()) {
+    if (this.optimality <= o.gradientTolerance && !this.retries && !this.#stillFalls()) {
       return reached("gradient tolerance reached: max |gradient| / (‖column‖ ‖residuals‖):",
-                     this.optimality, o.gradientTolerance);
+                     this.optimality, o.gradientTolerance, true);
     }
     if (seconds >= o.timeLimitSeconds)
-      return verdict("no_convergence", `time limit reached: ${o.timeLimitSeconds} s`);
-    if (iterations >= o.maxIterations) {
-      return verdict("no_convergence",
-                     `maximum number of iterations reached: ${o.maxIterations}`);
-    }
-    return this.#checkRadius();
+      return stopped(`time limit reached: ${o.timeLimitSeconds} s`);
+    return iterations >= o.maxIterations ? outOfIterations(o) : this.#checkRadius();
   }
 
   #stillFalls() {
@@ -209,6 +320,8 @@ export class Rules {
 
   take(facts) {
     this.invalidInARow = 0;
+    this.idleInARow = facts.change > this.#costNoise() ? 0 : Math.min(this.idleInARow + 1, stuck + 1);
+    this.exact = this.retries = false;
     const slow = this.lastChange > 0 && facts.change > 0.5 * this.lastChange;
     if (!this.undamped) this.region.accepted(facts.gain, slow);
     this.lastChange = facts.change;
@@ -217,7 +330,13 @@ export class Rules {
 
   /** The end after an accepted step, or undefined. `before` is the point that it led from. */
   afterTake(facts, step, before) {
-    const o = this.o, noise = this.noise();
+    const end = this.#checkTaken(facts, step, before);
+    if (end === undefined) this.exact = this.#mayLeaveOutDamping(step, facts.change);
+    return end;
+  }
+
+  #checkTaken(facts, step, before) {
+    const o = this.o, noise = this.#costNoise();
     const costBound = o.functionTolerance * before.cost;
     const length = this.point.scaledStepNorm, bound = o.parameterTolerance * residualNorm(before.cost);
     const promises = o.functionTolerance > 0 && step.decrease > costBound;
@@ -233,29 +352,58 @@ export class Rules {
       return undefined;
     if (promises && facts.gain < 0.05) return undefined;
     return settles
-      ? { ...reached("function tolerance reached: cost change:", facts.change, costBound), byStep: true }
-      : { ...reached("parameter tolerance reached: step norm:", length, bound), byStep: true };
+      ? reached("function tolerance reached: cost change:", facts.change, costBound, true)
+      : reached("parameter tolerance reached: step norm:", length, bound, true);
+  }
+
+  /**
+   * Good steps at the largest radius may be short by that alone: then one without damping is tried.
+   * If it is refused, the next ones wait for twice as many steps, and the radius grows on.
+   */
+  #mayLeaveOutDamping(step, change) {
+    const { region } = this;
+    if (!this.few || region.radius < region.largest ||
+        !this.#dampingHidesMore(step, change, this.#costNoise()))
+      return false;
+    if (this.waits === 0) return true;
+    --this.waits;
+    if (this.o.maxTrustRegionRadius >= defaults.maxTrustRegionRadius) region.extend(mostRadius);
+    return false;
   }
 
   refuse(facts, step) {
     const o = this.o, first = this.first;
-    const noise = o.functionTolerance > Number.EPSILON ? this.noise() : 0;
+    this.idleInARow = Math.min(this.idleInARow + 1, stuck + 1);
+    if (this.exact) {
+      this.exact = false;
+      this.waits = this.mostWaits = Math.min(2 * this.mostWaits + 1, mostWaits);
+      return undefined;
+    }
+    const looks = o.functionTolerance > Number.EPSILON, noise = looks ? this.noise() : 0;
+    const ofStep = noise > 0 ? this.#costNoise() : 0;
     const resolution = Math.max(o.functionTolerance * this.point.cost, noise);
     if (first.open) {
       first.expected = Math.abs(step.decrease);
-      first.nothingToGain = first.expected <= resolution && this.forcing.trustsLast();
+      first.nothingToGain = first.expected === 0 ||
+                            (first.expected <= resolution && this.forcing.trustsLast());
     }
-    const hidden = Math.abs(facts.change) <= noise && step.decrease <= noise;
+    const hidden = Math.abs(facts.change) <= ofStep && step.decrease <= ofStep;
     const vanished = this.#hides(step, resolution);
     if (vanished) first.nothingToGain = false;
     if (facts.valid && !hidden)
       this.refusedRadius = Math.min(this.refusedRadius, this.region.radius);
-    const widens = first.nothingToGain && this.#widen(step, facts.change, noise);
     let end;
-    if (first.nothingToGain && Math.abs(facts.change) <= resolution && !widens &&
-        this.#mayClaim(o.functionTolerance)) {
-      end = { ...reached("function tolerance reached: |predicted cost change|:", first.expected,
-                         resolution), byStep: true };
+    if (this.retries && facts.valid && step.decrease <= resolution) {
+      // Steps with ever more damping promise no more than the tolerance, and none was taken.
+      this.retries = false;
+      end = reached("function tolerance reached: |predicted cost change|:", step.decrease,
+                    resolution, true);
+    }
+    const widens = first.nothingToGain && this.#widen(step, facts.change, ofStep);
+    if (!this.#waitsForMore(noise) && first.nothingToGain && Math.abs(facts.change) <= resolution &&
+        !widens && this.#mayClaim(o.functionTolerance)) {
+      end = reached("function tolerance reached: |predicted cost change|:", first.expected,
+                    resolution, true);
     }
     if (facts.valid) {
       this.invalidInARow = 0;
@@ -273,14 +421,33 @@ export class Rules {
     return end;
   }
 
-  /** Goes on with next to no damping if a step without it takes more from the cost. */
-  goOnUndamped(undamped) {
-    const facts = this.judge(undamped);
-    const least = Math.max(this.o.functionTolerance * this.point.cost, this.noise());
-    const most = 0.5 / undampedLambda;
-    if (!facts.valid || facts.nonfinite || !(facts.change > least) || !(this.region.radius < most))
+  /** Where only rounding of one row hides a promise, several refused steps count as one. */
+  #waitsForMore(noise) {
+    const { first, point } = this;
+    return first.expected > this.o.functionTolerance * point.cost && noise < 1e-3 * point.cost &&
+           ++first.hidden < 4;
+  }
+
+  /** True if a step without damping does not contradict an end. Otherwise the solve goes on. */
+  agrees(undamped) {
+    const { point, region } = this, facts = this.judge(undamped), most = 0.5 / undampedLambda;
+    const least = Math.max(this.o.functionTolerance * point.cost, this.noise(),
+                           1e-42 * this.initialCost);
+    if (!facts.valid || !(undamped.decrease > least)) return true;
+    this.exact = !facts.nonfinite && facts.change > least && this.accepts(facts);
+    if (!this.exact && !(this.retried - point.cost > least)) return true;
+    if (this.exact) {
+      if (region.radius < most) region.widen(most / region.radius, 2 * most);
       return false;
-    return this.region.widen(most / this.region.radius, 2 * most);
+    }
+    // It is too long: the damping grows from next to none.
+    if (this.o.maxTrustRegionRadius >= defaults.maxTrustRegionRadius) region.restart(mostRadius);
+    this.retries = true;
+    this.retried = point.cost;
+    this.first = { open: true, expected: 0, nothingToGain: false, hidden: 0 };
+    this.refusedRadius = Infinity;
+    this.undamped = false;
+    return false;
   }
 
   /** Pivots that vanished may hide more than this. */
@@ -289,17 +456,22 @@ export class Rules {
            (!this.undampedFirst || Number.isFinite(step.hidden));
   }
 
-  /** Goes on with less damping where that may gain more than the last steps have. */
-  #widen(step, change, noise) {
+  #dampingHidesMore(step, change, noise) {
     if (!(step.dampedShare > 0.05)) return false;
     const hidden = Math.abs(change) <= noise && step.decrease <= noise;
-    if (!hidden && !(change >= 0.9 * step.decrease)) return false;
-    return this.region.widen(100, Math.min(this.refusedRadius, 1 / undampedLambda));
+    return hidden || change >= 0.9 * step.decrease;
+  }
+
+  /** Goes on with less damping where that may gain more than the last steps have. */
+  #widen(step, change, noise) {
+    return this.#dampingHidesMore(step, change, noise) &&
+           this.region.widen(100, Math.min(this.refusedRadius, 1 / undampedLambda));
   }
 
   /** The claim that no step lowers the cost by more than this share, against the gradient. */
   #mayClaim(share) {
-    if (!(this.optimality > 10 * Math.sqrt(share))) return true;
-    return this.point.scaledGradientMax ** 2 <= this.noise();
+    const { scaledGradientMax } = this.point;
+    if (!(scaledGradientMax > 10 * Math.sqrt(share) * this.leastNorm)) return true;
+    return scaledGradientMax ** 2 <= this.noise();
   }
 }

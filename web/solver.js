@@ -2,7 +2,9 @@
 import {
   Factor, Iteration, conjugateGradients, dearestFactor, dot, solveByRows, vanishingShare, widestTested,
 } from "./linear.js";
-import { Rules, parabolaMinimiser, undampedLambda } from "./rules.js";
+import {
+  LostColumns, Rules, isOutOfRange, lostColumns, outOfIterations, outOfRange, parabolaMinimiser, verdict,
+} from "./rules.js";
 
 /** Unknowns that the rows of the Jacobian may be solved for directly, and numbers of those rows. */
 const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
@@ -78,7 +80,8 @@ export class Stepper {
     this.tested = new Float64Array(widestTested ** 2);
     this.factored = undefined;  // what was held when the factor was made
     this.trial = new Float64Array(model.n);
-    this.small = m <= fewUnknowns && m * model.rows <= mostRowNumbers;
+    const fits = m * model.rows <= mostRowNumbers;
+    this.small = fits && m <= fewUnknowns;
     this.byRows = false;
     this.length = 0;
     this.device = iteration === undefined ? "JavaScript" : iteration.device;
@@ -87,16 +90,22 @@ export class Stepper {
     if (options.linearSolver === "automatic" && this.factor?.operations > dearestFactor)
       this.factor = undefined;
     this.iteration = this.factor === undefined ? iteration ?? new Iteration(model) : undefined;
+    this.few = fits && m <= mostByRows && this.factor !== undefined;
   }
 
   /** Begins a solve. `pinned` has 1 for scalars that the caller holds. */
   begin(options, pinned) {
     this.model.columns(pinned, this.pinned);
     this.options = options;
+    this.forget();
+    return this;
+  }
+
+  /** Forgets earlier points. */
+  forget() {
     this.byRows = false;
     this.length = 0;
     this.scale.fill(0);
-    return this;
   }
 
   /** True if conjugate gradients follow the gradient's decrease. */
@@ -128,15 +137,23 @@ export class Stepper {
       held[c] = this.pinned[c] !== 0 || model.isActive(c, x, g) ? 1 : 0;
       const norm = Math.sqrt(squares[c]), here = norm > 0 ? 1 / norm : 0;
       if (!(scale[c] > 0) && Number.isFinite(here * here)) scale[c] = here;
-      if (norm > 0 && held[c] === 0)
-        point.scaledGradientMax = Math.max(point.scaledGradientMax, Math.abs(g[c]) / norm);
+      if (norm > 0 && held[c] === 0) {
+        const along = norm === Infinity ? norm : Math.abs(g[c]) / norm;
+        point.scaledGradientMax = Math.max(point.scaledGradientMax, along);
+      }
       scaledStep += (this.length * delta[c]) ** 2 * squares[c];
       if (model.scalarOf[c] >= 0) scaledX += squares[c] * x[model.scalarOf[c]] ** 2;
     }
-    for (const { at, manifold, column } of model.moved) {
-      let widest = 0;
-      for (let t = 0; t < manifold.tangent; ++t) widest = Math.max(widest, squares[column + t]);
-      for (let k = at; k < at + manifold.width; ++k) scaledX += widest * x[k] * x[k];
+    for (const { at, manifold, column, basis } of model.moved) {
+      for (let t = 0; t < manifold.tangent; ++t) {
+        let norm = 0, along = 0;
+        for (let k = 0; k < manifold.width; ++k) {
+          const p = model.bases[basis + k * manifold.width + t];
+          norm += p * p;
+          along += (p * x[at + k]) ** 2;
+        }
+        if (norm > 0) scaledX += squares[column + t] * (along / norm / norm);
+      }
     }
     point.scaledXNorm = Math.sqrt(scaledX);
     point.scaledStepNorm = Math.sqrt(scaledStep);
@@ -196,6 +213,7 @@ export class Stepper {
     if (this.iteration !== undefined)
       return this.iteration.solve(g, damping, held, delta, request, paused);
     this.hidden = 0;
+    if (request.exact) return this.#byRows(false) ? 0 : -1;
     if (this.options.reuseFactor && this.factored?.every((flag, c) => flag === held[c])) {
       const count = await conjugateGradients(
         model, (r, z) => this.#byFactor(r, z), g, damping, held, delta,
@@ -213,15 +231,20 @@ export class Stepper {
       if (!delta.every(Number.isFinite)) vanished = -1;
       if (vanished === 0) this.factored = held.slice();
     }
-    const few = m <= mostByRows && m * model.rows <= mostRowNumbers;
-    const rows = vanished < 0 ? this.small || this.byRows : few && this.hidden > this.#decrease();
+    const rows = vanished < 0 ? this.small || this.byRows : this.few && this.hidden > this.#decrease();
     if (!rows) return vanished < 0 ? -1 : 0;
-    const scale = this.scale.map((s, c) =>
-      s > 0 ? s : this.squares[c] > 0 ? 1 / Math.sqrt(this.squares[c]) : 1);
-    if (!solveByRows(model, damping, scale, held, delta)) return -1;
+    if (!this.#byRows(true)) return -1;
     this.byRows = true;
     this.hidden = 0;
     return 0;
+  }
+
+  /** Solves with the rows of the Jacobian. Without damping, columns count as they are here. */
+  #byRows(damped) {
+    const { model, damping, held, delta, squares } = this;
+    const scale = this.scale.map((s, c) =>
+      s > 0 && damped ? s : squares[c] > 0 ? 1 / Math.sqrt(squares[c]) : 1);
+    return solveByRows(model, damping, scale, held, delta);
   }
 
   #byFactor(r, z) {
@@ -271,7 +294,7 @@ export class Stepper {
   async tryStep(x, cost, lambda, tolerance, paused) {
     this.#damp(lambda);
     const request = { tolerance, maxIterations: this.options.maxLinearIterations,
-                      inEnergy: !this.isLoose };
+                      inEnergy: !this.isLoose, exact: lambda === 0 };
     const step = { decrease: NaN, trialCost: NaN, hidden: 0, dampedShare: NaN, iterations: 0 };
     const iterations = await this.#solve(request, paused);
     step.hidden = this.hidden ?? 0;
@@ -281,9 +304,36 @@ export class Stepper {
     if (!Number.isFinite(decrease)) return step;
     step.decrease = decrease;
     step.trialCost = this.move(x, 1);
+    if (this.model.corrects && this.factored !== undefined && !this.options.reuseFactor)
+      this.#correct(x, cost, step);
     if (this.slope < 0) step.dampedShare = 2 * decrease / -this.slope - 1;
     if (this.model.lower !== undefined) this.#search(x, cost, step);
     return step;
+  }
+
+  /**
+   * Corrects a trial that gained little by its second-order error, and keeps the better one.
+   *
+   * With w = r(x + δ) − r − J δ, the step δ − (JᵀJ + λD)⁻¹ Jᵀ w follows a curved valley that the line
+   * leaves. Source: Transtrum and Sethna, Improvements to the Levenberg-Marquardt algorithm for
+   * nonlinear least-squares minimization, 2012.
+   */
+  #correct(x, cost, step) {
+    const { model, delta, image } = this;
+    if (!(step.decrease > 0) || !(cost - step.trialCost < 0.75 * step.decrease)) return;
+    const whole = delta.slice();
+    model.transposed(model.curvature(delta, this.trial), image);
+    for (let c = 0; c < model.m; ++c) image[c] = this.held[c] === 0 ? -image[c] : 0;
+    this.factor.solve(image);
+    for (let c = 0; c < model.m; ++c) delta[c] += image[c];
+    const other = this.move(x, 1);
+    if (other < step.trialCost) {
+      step.trialCost = other;
+      this.slope = dot(this.g, delta, model.m);
+    } else {
+      delta.set(whole);
+      this.move(x, 1);
+    }
   }
 
   /** Shortens a step within bounds until the cost falls enough. */
@@ -317,15 +367,26 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
   const turns = turnsOf(options.signal), { seconds } = turns;
   let aborted = false;
   const paused = async () => aborted = await turns.paused();
-  let start, rules, point, iteration = 0, linear = 0, verdict;
+  const lost = new LostColumns();
+  let rules, point, iteration = 0, linear = 0, end;
+  let initial, begin, left;  // the first cost; x at the start and before a turn
+  /** Moves to x. */
+  const enter = async (cost) => {
+    point = await stepper.linearize(x, cost);
+    rules.setPoint(point, initial);
+  };
+  const restart = () => rules = new Rules(options, stepper.isLoose, stepper.few);
   const open = async () => {
-    start = await stepper.cost(x);
-    if (!Number.isFinite(start)) throw fail("nonfinite", `the cost of the start is ${start}`);
-    rules = new Rules(options, stepper.isLoose);
-    point = await stepper.linearize(x, start);
-    rules.setPoint(point, start);
+    initial = await stepper.cost(x);
+    if (!Number.isFinite(initial)) throw fail("nonfinite", `the cost of the start is ${initial}`);
+    begin = x.slice();
+    lost.open = false;
+    restart();
+    await enter(initial);
     if (!Number.isFinite(point.gradientMax))
       throw fail("nonfinite", "a derivative is not finite at the start");
+    const underflows = initial === 0 && point.gradientMax === 0 && stepper.model.underflows();
+    if (isOutOfRange(point) || underflows) throw fail("nonfinite", outOfRange);
     rules.openPoint();
   };
   /** Does work; if the stepper fails, another one goes on from the last accepted point. */
@@ -339,19 +400,67 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
       return undefined;
     }
   };
-  const confirmed = async (end) => {
-    if (!end?.byStep || options.method === "gauss_newton" || stepper.factor === undefined ||
-        stepper.model.m > fewUnknowns)
-      return end;
-    const undamped = await stepper.tryStep(x, point.cost, undampedLambda, options.linearTolerance,
-                                           paused);
-    return rules.goOnUndamped(undamped) ? undefined : end;
+  /** Asks a step without damping, where one costs little, whether it contradicts an end. */
+  const confirmed = async (claimed) => {
+    const { functionTolerance, parameterTolerance } = options;
+    if (!claimed?.contestable || !stepper.few || !(Math.max(functionTolerance, parameterTolerance) > 0))
+      return claimed;
+    const undamped = await stepper.tryStep(x, point.cost, 0, options.linearTolerance, paused);
+    if (rules.agrees(undamped)) return claimed;
+    if (iteration < options.maxIterations) return undefined;
+    return point.cost <= 1e-20 * initial ? claimed : outOfIterations(options);
+  };
+  const findNoise = () => {
+    if (rules.needsRowNoise) rules.setRowNoise(stepper.model.noise(x));
+  };
+  const moveTo = async (to) => {
+    x.set(to);
+    await enter(await stepper.cost(x));
+  };
+  /** Goes on with these columns where they began, if they were there. */
+  const turn = async (here, columns, squares) => {
+    if (!lost.mayTurn || iteration >= options.maxIterations) return false;
+    const { cost } = point, { scalarOf } = stepper.model;
+    for (const c of columns) x[scalarOf[c]] = begin[scalarOf[c]];
+    await moveTo(x);
+    const known = Number.isFinite(point.cost) && Number.isFinite(point.gradientMax) && !isOutOfRange(point);
+    if (!known || !columns.some((c) => LostColumns.isLost(squares[c], stepper.squares[c]))) {
+      await moveTo(left);
+      return false;
+    }
+    lost.turn(cost, here);
+    stepper.forget();
+    restart();
+    await enter(point.cost);
+    rules.openPoint();
+    end = undefined;
+    return true;
+  };
+  /** At an end, or where steps are stuck: true if the solve goes on from another point. */
+  const reconsider = async () => {
+    const ended = end !== undefined, converged = end?.status === "convergence";
+    if (stepper.factor === undefined || (ended && !converged && !lost.open)) return false;
+    const { squares, model } = stepper, here = end ?? lostColumns, columns = [];
+    for (let c = 0; c < model.m && (converged || !ended); ++c) {
+      const k = model.scalarOf[c];
+      if (k >= 0 && LostColumns.mayBeLost(squares[c], x[k] - begin[k], point.cost)) columns.push(c);
+    }
+    if (!ended && columns.length === 0) return false;
+    if (lost.open) {
+      const better = lost.settle(point.cost, here, columns.length > 0, options.functionTolerance);
+      if (!better) await moveTo(left);
+      if (ended || !better) end = lost.end;
+      if (!better) return false;
+    }
+    left = x.slice();
+    return columns.length > 0 && turn(here, columns, squares.slice());
   };
   /** One step with its decision; undefined if the caller has ended the solve. */
   const advance = async () => {
     if (changed(stepper)) {
       await open();
-      if ((verdict = rules.checkLimits(seconds(), iteration)) !== undefined) return undefined;
+      end = rules.checkLimits(seconds(), iteration);
+      if (end !== undefined) return undefined;
     }
     const step = await stepper.tryStep(x, point.cost, rules.lambda, rules.forcing.tolerance, paused);
     if (aborted) return undefined;
@@ -363,32 +472,37 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
       const before = point;
       stepper.accept(x);
       rules.take(facts);
-      point = await stepper.linearize(x, step.trialCost);
-      rules.setPoint(point, start);
-      verdict = await confirmed(rules.afterTake(facts, step, before));
+      await enter(step.trialCost);
+      if (Math.abs(facts.change) <= options.functionTolerance * before.cost) findNoise();
+      end = await confirmed(rules.afterTake(facts, step, before));
       rules.openPoint();
       if (!Number.isFinite(point.gradientMax))
-        verdict = { status: "failure", message: "derivatives are not finite at an accepted point" };
+        end = verdict("failure", "derivatives are not finite at an accepted point");
+      else if (isOutOfRange(point)) end = verdict("failure", outOfRange);
     } else {
-      verdict = await confirmed(rules.refuse(facts, step));
+      findNoise();
+      end = await confirmed(rules.refuse(facts, step));
     }
-    verdict ??= rules.checkLimits(seconds(), iteration);
+    end ??= await confirmed(rules.checkLimits(seconds(), iteration));
+    while ((end !== undefined || rules.isStuck) && await reconsider())
+      end = await confirmed(rules.checkLimits(seconds(), iteration));
     return { iteration, cost: point.cost, accepted, gradient: point.gradientMax,
              radius: rules.region.radius, linearIterations: step.iterations, seconds: seconds() };
   };
   changed(stepper);
   await guarded(open);
-  const initial = start;
-  verdict = rules.checkLimits(seconds(), iteration);
-  while (verdict === undefined) {
+  const first = initial;
+  end = await confirmed(rules.checkLimits(seconds(), iteration));
+  while (end === undefined) {
     await paused();
     if (aborted) break;
     const told = await guarded(advance);
     if (told !== undefined) yield told;
   }
-  verdict ??= { status: "aborted", message: "the caller ended the solve" };
-  return { status: verdict.status, message: verdict.message, iterations: iteration,
-           linearIterations: linear, initialCost: initial, finalCost: point.cost,
+  if (end === undefined && lost.open && !lost.settle(point.cost, undefined, false, 0)) await moveTo(left);
+  end ??= verdict("aborted", "the caller ended the solve");
+  return { status: end.status, message: end.message, iterations: iteration,
+           linearIterations: linear, initialCost: first, finalCost: point.cost,
            seconds: seconds(), device: stepper.device,
            linearSolver: stepper.factor === undefined ? "cg" : "factor" };
 }

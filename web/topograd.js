@@ -214,6 +214,7 @@ export class Problem {
     }));
     this.#model = new Model({ scalars: n, arrays: header.arrays, terms, manifolds,
                               uniforms: numbers(header.uniforms, Float64Array) });
+    this.#model.corrects = header.corrects === true;
     if (header.lower) {
       this.#lower = numbers(header.lower, Float64Array);
       this.#upper = numbers(header.upper, Float64Array);

@@ -87,6 +87,47 @@ const tolerance = 1e-13;
 const tight = { functionTolerance: tolerance, gradientTolerance: tolerance,
                 parameterTolerance: tolerance };
 
+/** Curves with 25 points and noise, in units and from starts that make a fit hard. */
+const hard = [
+  { name: "logistic curve from a plateau", expression: "p0 / (1 + exp(-p1 * (x - p2)))",
+    curve: (x) => 3 / (1 + Math.exp(-2 * (x - 2))), start: [1, 1, 1], unit: 1e-12 },
+  { name: "exponential far out", expression: "p0 * exp(p1 * x) + p2",
+    curve: (x) => 2 * Math.exp(-700 * x) + 0.5, start: [1, 1, 1], unit: 1e6, stretch: 1e-3 },
+  { name: "parabola in small units", expression: "p0 + p1 * x + p2 * x^2",
+    curve: (x) => 1 - 2e-3 * x + 5e-7 * x * x, start: [20, -3, 0.02], unit: 1e-12, stretch: 1e3 },
+  { name: "saturation from afar", expression: "p0 * x / (p1 + x)",
+    curve: (x) => 3 * x / (1.2 + x), start: [9, 30], unit: 1e-12 },
+  { name: "peak", expression: "p0 / (1 + ((x - p1) / p2)^2)",
+    curve: (x) => 2 / (1 + ((x - 2) / 0.5) ** 2), start: [7, 5, 2], unit: 1e-12 },
+];
+for (const { name, expression, curve, start, unit, stretch = 1 } of hard) {
+  test(`ends where the command does: ${name}`, { skip }, async () => {
+    const x = Array.from({ length: 25 }, (_, k) => stretch * (0.2 + 0.16 * k));
+    const y = x.map((v, k) => unit * (curve(v) + 0.05 * Math.sin(12.9 * k * k)));
+    const names = start.map((_, k) => `p${k}`), path = join(folder, "hard.json");
+    writeFileSync(path, JSON.stringify({
+      parameters: start.map((value, k) => ({ name: names[k], values: [value] })),
+      data: { x, y },
+      residuals: [{ expressions: [`${expression} - y`], parameters: names, data: ["x", "y"] }],
+    }));
+    const report = native([path]), { p } = await load([path]);
+    const summary = await p.minimize();
+    close(summary.finalCost, report.final_cost, 1e-6, "final cost");
+    assert.equal(summary.status.toUpperCase(), report.termination);
+  });
+}
+
+test("numbers whose squares underflow are an error, as for the command", { skip }, async () => {
+  const path = join(folder, "tiny.json");
+  writeFileSync(path, JSON.stringify({
+    parameters: [{ name: "a", values: [1e-160] }],
+    residuals: [{ expressions: ["a * 1e160 - 3"], parameters: ["a"] }],
+  }));
+  assert.throws(() => native([path]));
+  const { p } = await load([path]);
+  await assert.rejects(p.minimize(), { code: "nonfinite", message: /overflow: scale/ });
+});
+
 test("the package has the command's version", { skip }, () => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   assert.equal(run("--version").trim(), `topograd ${version}`);
