@@ -166,9 +166,8 @@ StepRules::StepRules(const SolverOptions& options, Terms terms)
       forcing_(ForcingSequence::constant, options.linear_tolerance),
       hidden_(options),
       undamped_(options.method == Method::gauss_newton) {
-  // Steps without damping are tried beside others where tolerances follow units, and costs are
-  // exact.
-  if (!options.scale_free || options.precision != Precision::f64) terms_.few = false;
+  // Steps without damping are tried beside others where tolerances follow units.
+  if (!options.scale_free) terms_.few = false;
 }
 
 /// Claims are compared with it. Where a large bound only lets a solve go on, cost_noise() serves.

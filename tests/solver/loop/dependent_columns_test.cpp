@@ -307,6 +307,20 @@ TEST(DependentColumns, OfSaturatingModelsLeadToTheMinimum) {
   }
 }
 
+TEST(DependentColumns, OfSaturatingModelsLeadToTheMinimumWithStepsInF32) {
+  for (const Curve& curve : saturating_curves()) {
+    std::vector<double> x = {1, 1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    for (int i = 0; i < curve.points; ++i)
+      problem.add_residual(curve.model(p, curve.x(i)) - curve.y(i));
+    const Summary summary = topograd::solve(
+        problem, {.backend = Backend::cpu, .precision = Precision::mixed, .max_iterations = 300});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << curve.name << summary.message;
+    EXPECT_NEAR(summary.final_cost, curve.least, 1e-4 * curve.least) << curve.name;
+  }
+}
+
 /// A quadratic trend in years and harmonics of a period that is a little longer than the record:
 /// conditions of 5e7 and 1e8.
 TEST(DependentColumns, OfHarmonicsLeadToTheMinimum) {
