@@ -126,6 +126,9 @@ const Row kRows[] = {
     {"%2 = exp %0\n%3 = tanh %2", 1000, 0, 0, 0},
     {"%2 = neg %0\n%3 = exp %2\n%4 = literal 1\n%5 = add %3, %4\n%6 = reciprocal %5", -1000, 0, 0,
      0},
+    {"%2 = exp %0\n%3 = square %1\n%4 = literal 1\n%5 = add %3, %4\n%6 = div %2, %5\n"
+     "%7 = mul %6, %1\n%8 = tanh %7",
+     1000, 2, 0, 0},
     {"%2 = sigmoid %0", -1000, 0, 0, 0},
     {"%2 = silu %0", -1000, 0, 0, 0},
     {"%2 = softplus %0", -1000, 0, 0, 0},

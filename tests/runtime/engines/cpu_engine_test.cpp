@@ -4,6 +4,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/engine.hpp"
 #include "../../../runtime/cpu/interpreter/interpreter.hpp"
+#include "../../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "../../../runtime/engine/damped_steps.hpp"
 
 #include <Eigen/Dense>
@@ -459,6 +460,26 @@ TEST(CpuEngine, StepsSolveTheDampedNormalEquations) {
 }
 
 // Undamped except for λ: JᵀJ δ + λ δ = −g, with the matrix-free product.
+/// 1e16 + 1 is 1e16: sums of the others beside it would be seen.
+TEST(ConjugateGradients, SumsAscend) {
+  namespace cpu = runtime::cpu;
+  constexpr std::size_t kSize = 64;
+  cpu::Pool pool(1);
+  auto matrix = cpu::product_by<double>([](const double* p, double* q) {
+    std::copy_n(p, kSize, q);
+    return 1.0;  // so that the length of the step is r · r
+  });
+  cpu::NoPreconditioner<double> none(kSize, kSize);
+  cpu::CgVectors<double> vectors;
+  vectors.resize(kSize);
+  std::fill_n(vectors.residual.data(), kSize, 1.0);
+  vectors.residual.data()[0] = 1e8;
+  Numbers x(kSize);
+  cpu::conjugate_gradients<double>(pool, matrix, none, vectors, x.data(), {.max_iterations = 1});
+  EXPECT_EQ(x[0], 1e24);
+  for (std::size_t k = 1; k < kSize; ++k) EXPECT_EQ(x[k], 1e16) << k;
+}
+
 TEST(CpuEngine, StepsOfManyInstancesSolveTheNormalEquations) {
   for (const Case& c : {Case{"springs", springs, 4000}, Case{"cameras", cameras_model, 4000}}) {
     SCOPED_TRACE(c.name);

@@ -72,6 +72,13 @@ TEST(Traffic, TheInterpreterSaysWhatItHoldsAndHowFastItCopies) {
     after += use.host;
   // A residual and three entries of J are kept for each spring.
   EXPECT_GE(after, before + 4 * 8 * 3 * kVertices);
+  runtime::damped_steps(*engine).try_step({.lambda = 1, .linear_tolerance = 0.1});
+  // Six numbers of each block and as many of its inverse.
+  for (const runtime::MemoryUse& use : engine->abilities().measurements->memory()) {
+    if (use.use != "diagonal blocks") continue;
+    EXPECT_GE(use.host, 2 * 6 * 8 * kVertices);
+    EXPECT_LE(use.host, 2 * 9 * 8 * kVertices);
+  }
   EXPECT_GT(engine->abilities().measurements->copy_rate(), 1e8);
   EXPECT_LT(engine->abilities().measurements->copy_rate(), 1e13);
 }

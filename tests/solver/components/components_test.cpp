@@ -3,6 +3,7 @@
 #include "../../../frontend/quat.hpp"
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../solver/components/groups.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/solve_many.hpp"
 #include "../../../solver/solve_watch.hpp"
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <random>
@@ -501,13 +503,65 @@ TEST(Components, AnyPrecisionIsF64OnTheCpu) {
   for (const std::vector<double>& one : results) EXPECT_EQ(results[0], one);
 }
 
+/// One residual of a = p + q₀ + 3 q₁ in the second block leaves two directions open. Where units do
+/// not matter, the unknowns of a block that can stand for each other move along the gradient, and
+/// otherwise along that of unknowns with columns of norm 1.
+TEST(Components, UndeterminedUnknownsMoveAlongTheirGradient) {
+  for (const bool scale_free : {true, false}) {
+    constexpr std::size_t kCount = 40;
+    std::vector<double> p(kCount), q;
+    Problem problem;
+    const Parameters first = problem.add_parameters(p, 1);
+    for (std::size_t k = 0; k < kCount; ++k)
+      q.insert(q.end(), {0.04 * static_cast<double>(k), -0.2, 0.01 * static_cast<double>(k)});
+    const std::vector<double> start = q;
+    const Parameters second = problem.add_parameters(q, 3);
+    for (std::size_t k = 0; k < kCount; ++k) {
+      problem.add_residual(first.scalar(k) - second(k, 2));
+      problem.add_residual(2.0 * second(k, 2) - 0.7);
+      problem.add_residual(exp(0.3 * (second(k, 0) + 3.0 * second(k, 1))) - 2.0);
+    }
+    SolverOptions options = on_cpu(Components::separate);
+    options.scale_free = scale_free;
+    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance = 1e-14;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const double a = q[3 * k] - start[3 * k], b = q[3 * k + 1] - start[3 * k + 1];
+      EXPECT_NEAR(q[3 * k] + 3 * q[3 * k + 1], std::log(2) / 0.3, 1e-6) << k;
+      EXPECT_NEAR(scale_free ? b - 3 * a : 3 * b - a, 0, 1e-6) << k << ", " << scale_free;
+    }
+  }
+}
+
+/// The first step in b leads to a plateau of cost ½, where its column has vanished. From where b
+/// began there is only a minimum of cost 2, so the plateau is the end.
+TEST(Components, TheFirstOfTwoEndsMayBeTheBetterOne) {
+  for (const Components components : {Components::together, Components::separate}) {
+    std::vector<double> x = {0, 0.1};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    const Value a = u[0], b = u[1];
+    problem.add_residual(10.0 * (a - 1.0));
+    problem.add_residual(1.5 - 0.5 * tanh(b - 20.0));
+    problem.add_residual(a * b * exp(-square(b)) + (1.0 - a) * (1.0 - 0.001 * b));
+    const Summary summary = solve(problem, on_cpu(components));
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(summary.final_cost, 0.5, 1e-9);
+    EXPECT_NEAR(x[0], 1, 1e-6);
+    EXPECT_GT(x[1], 50);
+    EXPECT_GT(summary.num_iterations(), 4);  // it has gone on from there
+  }
+}
+
 TEST(Components, WhatTheyDoNotKnowIsRefusedByName) {
-  const auto message = [](const SolverOptions& options, bool energy) {
+  const auto message = [](const SolverOptions& options, bool energy, bool constraint = false) {
     Parts parts;
     for (std::size_t k = 0; k < 40; ++k) parts.add(0, k);
     std::vector<double> y = {1};
     const Parameters p = parts.problem.add_parameters(y, 1);
     if (energy) parts.problem.add_energy(square(p.scalar(0)));
+    if (constraint) parts.problem.add_equality(p.scalar(0) - 1.0);
     try {
       solve(parts.problem, options);
       return std::string("no error");
@@ -527,6 +581,8 @@ TEST(Components, WhatTheyDoNotKnowIsRefusedByName) {
   options = on_cpu(Components::separate);
   options.method = Method::lbfgs;
   EXPECT_EQ(message(options, true), begin + "method lbfgs" + end);
+  options = on_cpu(Components::separate);
+  EXPECT_EQ(message(options, false, true), begin + "constraints" + end);
   // Automatic goes together instead.
   options.components = Components::automatic;
   EXPECT_EQ(message(options, true), "no error");
@@ -585,6 +641,70 @@ TEST(SolveMany, FitsLinesWithTheirCovariances) {
     EXPECT_NEAR(c[0], stt / determinant, 1e-9);
     EXPECT_NEAR(c[1], -st / determinant, 1e-9);
     EXPECT_NEAR(c[3], n / determinant, 1e-9);
+  }
+}
+
+/// Squares in JᵀJ lose what their inverse needs: lines over times far from 0, to 1e-7 of them.
+TEST(SolveMany, CovariancesOfTimesFarAway) {
+  constexpr std::size_t kCount = 64, kPoints = 7;
+  Random random(5);
+  std::vector<double> starts(2 * kCount), t, y;
+  for (std::size_t k = 0; k < kCount * kPoints; ++k) {
+    t.push_back(1e8 + std::round(uniform(random, -20, 20)));
+    y.push_back(normal(random, 1));
+  }
+  SolverOptions options;
+  options.component_covariances = true;
+  const Summary summary = solve_many(
+      kCount,
+      [](const One& one) {
+        std::vector<Value> rows;
+        for (std::size_t i = 0; i < one.entries(0); ++i)
+          rows.push_back(one.x(0) + one.x(1) * one.data(0, i) - one.data(1, i));
+        return rows;
+      },
+      starts, {.data = {t, y}}, options);
+  for (std::size_t k = 0; k < kCount; ++k) {
+    long double mean = 0, squares = 0;
+    for (std::size_t i = k * kPoints; i < (k + 1) * kPoints; ++i) mean += t[i] / (1.0L * kPoints);
+    for (std::size_t i = k * kPoints; i < (k + 1) * kPoints; ++i)
+      squares += (t[i] - mean) * (t[i] - mean);
+    const auto slope = static_cast<double>(1 / squares);
+    const auto offset = static_cast<double>(1.0L / kPoints + mean * mean / squares);
+    const double* const c = &summary.components.covariance[4 * k];
+    EXPECT_NEAR(c[0], offset, 1e-6 * offset) << k;
+    EXPECT_NEAR(c[3], slope, 1e-6 * slope) << k;
+  }
+}
+
+/// One unknown, on which the residual of every second problem does not depend.
+TEST(SolveMany, CovariancesOfOneUnknown) {
+  constexpr std::size_t kCount = 40;
+  std::vector<double> starts(kCount, 1.0), factors;
+  for (std::size_t k = 0; k < kCount; ++k) factors.push_back(k % 2 == 0 ? 0.0 : 0.25);
+  SolverOptions options;
+  options.component_covariances = true;
+  const Summary summary = solve_many(
+      kCount, [](const One& one) { return std::vector<Value>{one.x(0) * one.data(0) - 2.0}; },
+      starts, {.data = {factors}}, options);
+  ASSERT_EQ(summary.components.covariance.size(), kCount);
+  for (std::size_t k = 0; k < kCount; ++k)
+    EXPECT_EQ(summary.components.covariance[k],
+              k % 2 == 0 ? std::numeric_limits<double>::infinity() : 16.0)
+        << k;
+}
+
+TEST(Places, OfEqualStepsHaveNoList) {
+  for (const std::vector<std::uint32_t>& list :
+       std::initializer_list<std::vector<std::uint32_t>>{{3, 5, 7, 9}, {4}, {6, 6, 6}}) {
+    const Places places = Places::of(list);
+    EXPECT_TRUE(places.list.empty());
+    for (std::size_t k = 0; k < list.size(); ++k) EXPECT_EQ(places.at(k), list[k]);
+  }
+  for (const std::vector<std::uint32_t>& list :
+       std::initializer_list<std::vector<std::uint32_t>>{{3, 5, 8}, {5, 3, 1}}) {
+    const Places places = Places::of(list);
+    for (std::size_t k = 0; k < list.size(); ++k) EXPECT_EQ(places.at(k), list[k]);
   }
 }
 

@@ -149,6 +149,35 @@ TEST_F(VulkanComponents, VerdictsOfTheDeviceAlone) {
   }
 }
 
+/// Walks in float32 without a step leave the numbers of the start as they are.
+TEST_F(VulkanComponents, StartsThatAreMinimaStay) {
+  TG_NEEDS(float64);
+  std::vector<double> x, y;
+  for (int k = 0; k < 64; ++k) {
+    x.push_back(0.1 * k);
+    y.push_back(0.1 * k);
+  }
+  const std::vector<double> start = x;
+  ManySolver solver(
+      1, {1}, [](const One& one) { return std::vector<Value>{one.x(0) - one.data(0)}; },
+      {.checks_ends = false}, options_of(Backend::vulkan, Precision::mixed));
+  const Summary summary = solver.solve(x, std::array{std::span<const double>(y)});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_EQ(summary.num_successful_steps, 0);
+  EXPECT_EQ(x, start);
+}
+
+TEST_F(VulkanComponents, SummariesCountWhatIsSent) {
+  TG_NEEDS(float64);
+  const Copies copies = decays(64, 0.02);
+  std::vector<double> x;
+  const Summary summary = copies.solve(x, options_of(Backend::vulkan));
+  const std::uint64_t numbers = 8 * (3 + 2 * 20) * copies.count;
+  EXPECT_GE(summary.bytes_up, numbers);
+  EXPECT_LE(summary.bytes_up, 4 * numbers);
+  EXPECT_EQ(summary.why.find("by the interpreter:"), std::string::npos) << summary.why;
+}
+
 /// Near a minimum whose cost is not 0, rounding of the cost hides the last digits of the unknowns.
 TEST_F(VulkanComponents, NoiseBoundsAndLosses) {
   TG_NEEDS(float64);

@@ -110,6 +110,44 @@ TEST(Barrier, LargeCostsAreNotInfeasible) {
   }
 }
 
+// Rows that read only fixed unknowns have no multiplier.
+TEST(Barrier, FixedInequalitiesChangeNothing) {
+  std::vector<double> fixed = {5, 0};
+  Projection one({3, 4}, {0.1, -0.2});
+  const Parameters& x = one.unknowns;
+  const Parameters y = one.problem.add_parameters(fixed, 2);
+  one.problem.set_constant(y, 0, 0b11);
+  one.problem.add_inequality(1.0 - square(x[0]) - square(x[1]), {.label = "disc"});
+  one.problem.add_inequality(y(0, 0) - 1.0, {.label = "inside"});
+  one.problem.add_inequality(y(0, 1), {.label = "on the edge"});
+  const Summary s = solve(one.problem, barrier());
+  EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(one.x[0], 0.6, kClose);
+  EXPECT_NEAR(one.x[1], 0.8, kClose);
+  EXPECT_LE(s.constrained.kkt.complementarity, 1e-7);
+  ASSERT_EQ(s.constrained.constraints.size(), 3u);
+  EXPECT_NEAR(s.constrained.constraints[0].multipliers.at(0), 2, 1e-6);  // p − x = 2 λ x
+  EXPECT_EQ(s.constrained.constraints[1].multipliers.at(0), 0);
+  EXPECT_EQ(s.constrained.constraints[2].multipliers.at(0), 0);
+}
+
+// From (x − 3) + μ / (1 − x) = 0 the barrier begins with that μ.
+TEST(Barrier, StartsOnTheCentralPathGoOn) {
+  const double mu = 1e-6;
+  const auto solved = [&](double asked) {
+    Projection one({3}, {2 - std::sqrt(1 + mu)});
+    one.problem.add_inequality(1.0 - one.unknowns[0]);
+    SolverOptions options = barrier();
+    options.initial_barrier = asked;
+    const Summary s = solve(one.problem, options);
+    EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+    EXPECT_NEAR(one.x[0], 1, kClose);
+    return s.constrained.outer_iterations;
+  };
+  EXPECT_EQ(solved(0), solved(mu));
+  EXPECT_LT(solved(0), solved(1e-3));
+}
+
 TEST(Barrier, EveryPointIsInside) {
   // The square root of c is not defined for c < 0, and the target is far beyond.
   Projection one({30, 40}, {0.1, -0.2});

@@ -8,7 +8,10 @@
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/engine.hpp"
+#include "../../../solver/constrained/constrained_run.hpp"
 #include "../../../solver/evaluator.hpp"
+#include "../../../solver/session/engines.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/summary_json.hpp"
 
@@ -17,7 +20,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +44,86 @@ struct Projection {
   Problem problem;
   Parameters unknowns;
 };
+
+/// A constrained solve at its start, which stays there.
+class AtStart final : public InnerSolves {
+ public:
+  explicit AtStart(Problem& problem)
+      : model_(make_model("test", problem, true, ConstraintTerms::penalties)),
+        engines_(runtime::cpu::make_cpu_engine(model_.model, {})),
+        x_(model_.model.scalars),
+        run(problem, model_, options_, summary_, *this) {
+    problem.read_x(x_);
+    const std::vector<double> gradient = run.objective_gradient();
+    run.first_objective = run.objective;
+    run.measure(gradient);
+    run.measure_rows();
+    run.start(gradient, gradient);
+  }
+
+  runtime::Engine& engine(runtime::Pass pass) override {
+    model_ = make_model("test", run.problem, true, ConstraintTerms::penalties);
+    engines_.refresh(model_.model);
+    return engines_.at(pass, x_);
+  }
+  std::span<const double> point() const override { return x_; }
+  void move(std::span<const double>) override {}
+  void minimize(double, std::span<const double>, bool) override {}
+
+ private:
+  const SolverOptions options_;
+  Summary summary_;
+  ProblemModel model_;
+  Engines engines_;
+  std::vector<double> x_;
+
+ public:
+  ConstrainedRun run;
+};
+
+// ‖J v‖² / ‖v‖² with J = diag(3, 5) and v along x, in units of 3/5 and 1: 25.
+TEST(ConstrainedRun, CurvatureIsThatOfFreeUnknowns) {
+  for (const bool reads_fixed : {false, true}) {
+    std::vector<double> x = {0, 0}, z = {2};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x), fixed = problem.add_parameters(z);
+    problem.set_constant(fixed, 0);
+    problem.add_residual(3.0 * (u[0] - 1.0));
+    problem.add_residual(5.0 * (u[1] - 2.0));
+    problem.add_equality(reads_fixed ? u[0] + 1000.0 * fixed[0] - 1.0 : u[0] + 1999.0);
+    EXPECT_NEAR(AtStart(problem).run.curvature, 25, 1e-9) << reads_fixed;
+  }
+}
+
+// Of energies it is 100 ‖∇²f v‖ / ‖v‖, here at a point without slope.
+TEST(ConstrainedRun, CurvatureOfEnergies) {
+  for (const double stiffness : {7e-3, 7.0, 7e3}) {
+    std::vector<double> x = {0};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    problem.add_energy(0.5 * stiffness * square(u[0]));
+    problem.add_equality(u[0] - 1.0);
+    EXPECT_NEAR(AtStart(problem).run.curvature, 100 * stiffness, 1e-6 * stiffness);
+  }
+}
+
+// Unknowns outside of the objective get the unit in which they change a row as the others do.
+TEST(ConstrainedRun, UnitsFollowFromRowsOfConstraints) {
+  std::vector<double> x = {1, 2}, z(3);
+  Problem problem;
+  const Parameters u = problem.add_parameters(x), v = problem.add_parameters(z);
+  problem.add_residual(2.0 * u[0]);
+  problem.add_residual(10.0 * u[1]);
+  for (std::size_t k = 0; k < 3; ++k) {
+    const double factor = 4.0 + 3.0 * static_cast<double>(k);
+    problem.add_equality(u[k % 2] + factor * v[k] - 3.0);
+  }
+  AtStart at(problem);
+  const double expected[] = {0.2, 1, 4 * 0.2, 7, 10 * 0.2};
+  ASSERT_EQ(at.run.units.now().size(), std::size(expected));
+  for (std::size_t k = 0; k < std::size(expected); ++k)
+    EXPECT_NEAR(at.run.units.now()[k], expected[k], 1e-12) << k;
+}
 
 TEST(Constrained, EqualityHasItsMultiplier) {
   Projection one({3, 4});

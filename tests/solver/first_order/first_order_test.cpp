@@ -3,9 +3,12 @@
 
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/engine.hpp"
 #include "../../../solver/first_order/adam.hpp"
 #include "../../../solver/first_order/descent.hpp"
 #include "../../../solver/first_order/lbfgs.hpp"
+#include "../../../solver/first_order/row_model.hpp"
+#include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/step_control/line_search.hpp"
 
@@ -273,6 +276,89 @@ TEST(Lbfgs, UnitsChangeNoStep) {
   }
 }
 
+TEST(Lbfgs, KeepsPairsThatDescribeCurvature) {
+  const struct {
+    std::vector<double> step, change;
+    bool kept;
+  } rows[] = {{{1, 0}, {1, 1}, true},
+              {{1, 0}, {1e-9, 1}, true},
+              {{1, 0}, {1e-14, 1}, false},
+              {{1, 0}, {-1, 1}, false},
+              {{1e-150, 1e-150}, {1e-150, 0}, true}};
+  for (const auto& row : rows) {
+    LbfgsDirection direction(3);
+    direction.moved(1, row.step, row.change);
+    EXPECT_EQ(direction.has_model(), row.kept) << row.change[0];
+  }
+}
+
+/// A row model of a problem, whose engine is the interpreter.
+struct Rows {
+  explicit Rows(const Problem& problem)
+      : model(make_model("test", problem)),
+        engines(runtime::cpu::make_cpu_engine(model.model, {})),
+        rows(engines, model, Precision::f64, nullptr) {}
+
+  ProblemModel model;
+  Engines engines;
+  RowModel rows;
+};
+
+TEST(RowModel, LinearisesTheUnknownsThatMove) {
+  std::vector<double> x = {1, 3, 2, 5};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.set_constant(p, 1, 0b10);
+  problem.add_residual(2.0 * (p(0, 0) - 1.0));  // 0, so that its unknown has no gradient
+  problem.add_residual(3.0 * (p(0, 1) - 1.0));
+  problem.add_residual(p(1, 0) * p(1, 1) - 4.0);
+  Rows of(problem);
+  const RowModel::Linearised here = of.rows.linearise(x, std::vector<double>{0, 18, 30, 0});
+  EXPECT_EQ(here.moving, (std::vector<std::uint32_t>{1, 2}));
+  ASSERT_EQ(here.downhill.size(), 4u);
+  EXPECT_EQ(here.downhill[0], 0);
+  EXPECT_NEAR(here.downhill[1], -2, 1e-14);
+  EXPECT_NEAR(here.downhill[2], -1.2, 1e-14);
+  EXPECT_EQ(here.downhill[3], 0);
+  EXPECT_NEAR(here.terms, std::sqrt(4 + 81 + 100), 1e-12);
+  ASSERT_TRUE(here.steps.has_value());
+  const Eigen::VectorXd step = here.steps->step(0);
+  EXPECT_NEAR(step[0], -2, 1e-13);
+  EXPECT_NEAR(step[1], -1.2, 1e-13);
+  EXPECT_NEAR(here.steps->promised(0), 36, 1e-12);
+}
+
+// Newton's step for atan(x) = 0 from just below 1.3917452 leads nearly as far to the other side:
+// its gain is above the rounding of the cost, but not a thousandth of what it promises.
+TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
+  std::vector<double> x = {1.39174};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(atan(p.scalar(0)));
+  Rows of(problem);
+  const Objective objective{.size = 1,
+                            .evaluate =
+                                [](std::span<const double> at, std::span<double> g) {
+                                  const double r = std::atan(at[0]);
+                                  if (!g.empty()) g[0] = r / (1 + at[0] * at[0]);
+                                  return r * r / 2;
+                                },
+                            .plus = {}};
+  const double start = std::pow(std::atan(x[0]), 2) / 2;
+  const SolverOptions options;
+  Summary summary;
+  summary.initial_cost = summary.final_cost = start;
+  summary.iterations.resize(1);
+  EXPECT_EQ(improve(of.rows, objective, {.change = 1e-12}, x, options, summary),
+            EndByRows::improved);
+  EXPECT_NEAR(x[0], 0, 1e-5);
+  double cost = start;
+  for (const IterationSummary& step : std::span(summary.iterations).subspan(1)) {
+    EXPECT_GT(step.cost_change, 1e-3 * cost);  // the model promises the whole cost
+    cost = step.cost;
+  }
+}
+
 TEST(Lbfgs, OptimalityHasNoUnit) {
   // ½ h (x − 1)² in each of two unknowns, from 0 to 1 − d: d of the decrease is left, squared.
   const double d = 1e-3, h[] = {3, 5e8}, unit[] = {1, 1e-4};
@@ -467,6 +553,50 @@ struct HangingChain {
   std::vector<double> x;
   Problem problem;
 };
+
+// What a gradient promises is compared with what the verdict claims, in one unit.
+TEST(Solve, UnitsOfEnergiesChangeNoVerdict) {
+  const auto solved = [](Method method, double energy) {
+    std::vector<double> x = {-1.2, 1, 3};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 3);
+    problem.add_energy(energy * (100.0 * square(p(0, 1) - square(p(0, 0))) + square(1.0 - p(0, 0)) +
+                                 square(square(p(0, 2)))));
+    SolverOptions options{.backend = Backend::cpu, .method = method};
+    options.function_tolerance = options.parameter_tolerance = 1e-4;
+    options.gradient_tolerance = 0;
+    options.max_iterations = 500;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    return std::pair(summary.num_iterations(), summary.message);
+  };
+  for (const Method method : {Method::lbfgs, Method::newton}) {
+    const auto plain = solved(method, 1);
+    for (const double energy : {0x1p-40, 0x1p40}) {
+      const auto scaled = solved(method, energy);
+      EXPECT_EQ(scaled.first, plain.first) << name(method) << ", " << energy;
+      EXPECT_EQ(scaled.second, plain.second) << name(method) << ", " << energy;
+    }
+  }
+}
+
+// At the start the curvature is 1e-12: Newton's step promises 1e8 times the cost, and is cut.
+TEST(Solve, UnitsOfALineChangeNoStep) {
+  const auto evaluations = [](double energy) {
+    std::vector<double> x = {1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    problem.add_energy(energy * sqrt(1.0 + square(p.scalar(0) - 1e4)));
+    const Summary summary = solve(problem, {.backend = Backend::cpu, .method = Method::newton});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(x[0], 1e4, 1e-3);
+    std::vector<int> out;
+    for (const IterationSummary& step : summary.iterations) out.push_back(step.evaluations);
+    return out;
+  };
+  const std::vector<int> plain = evaluations(1);
+  for (const double energy : {0x1p-60, 0x1p40}) EXPECT_EQ(evaluations(energy), plain) << energy;
+}
 
 TEST(Solve, ConvergenceLeavesNoForces) {
   for (const double stiffness : {1e2, 1e4, 1e6}) {

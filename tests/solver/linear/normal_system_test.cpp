@@ -1,6 +1,7 @@
 // Elimination straight from rows against a factor of the whole matrix.
 #include <gtest/gtest.h>
 
+#include "../../../runtime/factor/refinement.hpp"
 #include "../../../solver/linear/factor/normal_system.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -202,6 +204,31 @@ TEST(NormalSystem, LeavesOutPivotsThatVanish) {
   EXPECT_LE(summary.final_cost, 1e-10 * summary.initial_cost);
   EXPECT_NE(summary.linear_solver_note.find(" pivots of the factors vanished"), std::string::npos)
       << summary.linear_solver_note;
+}
+
+/// One residual x₀ + x₁, and a right side (1, −1) across it: what a solution leaves of it is 2 in
+/// the unknown whose pivot vanished. With that pivot just below its share of the diagonal, c² / 2p
+/// more could be gained.
+TEST(NormalSystem, PivotsThatVanishMayHideADecrease) {
+  std::vector<double> x = {1, 1};
+  for (const double size : {1.0, 1e3}) {
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    problem.add_residual(size * (u[0] + u[1]));
+    const ProblemModel model = make_model("test", problem);
+    test::ReferenceEngine engine(model.model);
+    engine.set_point(x);
+    const auto system = make_matrix_system(model.model, 1, FactorPlace::automatic, 0);
+    system->refresh(engine);
+    ASSERT_TRUE(system->factor(std::vector<double>{0, 0}, Eigen::Vector2d(1, -1)));
+    EXPECT_EQ(system->vanished(), 1u);
+    const double pivot =
+        size * size * runtime::vanishing_share(2, std::numeric_limits<double>::epsilon());
+    const double expected = 2 * 2 / (2 * pivot);
+    EXPECT_NEAR(system->hidden_decrease(system->solve()), expected, 1e-9 * expected);
+    ASSERT_TRUE(system->factor(std::vector<double>{1, 1}, Eigen::Vector2d(1, -1)));
+    EXPECT_EQ(system->hidden_decrease(system->solve()), 0);
+  }
 }
 
 }  // namespace

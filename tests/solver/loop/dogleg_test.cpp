@@ -88,6 +88,22 @@ TEST(Dogleg, SolvesRosenbrockFromFarAway) {
   EXPECT_NEAR(v[1], 1, 1e-6);
 }
 
+// With a diagonal matrix the first iteration of conjugate gradients is the last one, which is not
+// counted, as in Eigen.
+TEST(Dogleg, CountsIterationsBeforeTheLast) {
+  std::vector<double> v = {1, 2, 3};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v);
+  for (std::size_t k = 0; k < 3; ++k)
+    problem.add_residual(std::pow(10.0, static_cast<double>(k)) * (x[k] - 5.0));
+  const Summary s = solve(
+      problem,
+      {.backend = Backend::cpu, .method = Method::dogleg, .linear_solver = LinearSolver::pcg});
+  EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  for (const double value : v) EXPECT_NEAR(value, 5, 1e-6);
+  for (const IterationSummary& step : s.iterations) EXPECT_EQ(step.linear_iterations, 0);
+}
+
 TEST(Dense, SolvesWhatLacksRank) {
   // Only the sum is determined; the step of least norm divides it.
   std::vector<double> v = {0, 0};

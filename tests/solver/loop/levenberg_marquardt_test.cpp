@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/error.hpp"
+#include "../../../ir/machine/state_record.hpp"
 #include "../../../solver/linear/engine_steps.hpp"
 #include "../../../solver/solve/levenberg_marquardt.hpp"
+#include "../../../solver/step_control/step_rules.hpp"
 
 #include <cmath>
 #include <limits>
@@ -350,6 +352,38 @@ TEST(Minimizer, ASecondEngineGoesOn) {
   EXPECT_EQ(summary.final_cost, 4);
   EXPECT_EQ(summary.iterations.size(), 3u);
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+}
+
+/// Residuals of 1e-12 count as 1e-10 of those at the start, from the first point on.
+TEST(StepRules, OptimalityKnowsTheStart) {
+  const SolverOptions options;
+  StepRules rules(options, {});
+  const PointReport here{.cost = 0.5e-24, .scaled_gradient_max = 1e-13, .scaled_x_norm = 0};
+  const struct {
+    double initial, expected;
+  } rows[] = {{0.5, 1e-3}, {0.5, 1e-3}, {0.5e4, 1e-5}, {0.5e4, 1e-5}, {0.5e-24, 0.1}};
+  for (const auto& row : rows) {
+    rules.set_point(here, row.initial);
+    EXPECT_NEAR(rules.optimality(), row.expected, 1e-9 * row.expected);
+  }
+}
+
+TEST(StepRules, StatesWithInvalidStepsAreRestored) {
+  const SolverOptions options;
+  StepRules rules(options, {}), other(options, {});
+  rules.set_point(point(1), 1);
+  const StepReport invalid{.model_decrease = kNan};
+  for (int k = 0; k < 3; ++k) {
+    rules.refuse(rules.judge(invalid), invalid, kNan);
+    ir::StateRecord saved, again;
+    rules.transfer(saved);
+    ir::StateRecord restored(saved.bytes());
+    other.transfer(restored);
+    restored.require_end();
+    other.transfer(again);
+    EXPECT_EQ(again.bytes(), saved.bytes()) << k;
+    EXPECT_FALSE(other.no_invalid_step());
+  }
 }
 
 }  // namespace
