@@ -6,6 +6,7 @@
 #include "../value/tape.hpp"
 #include "array_expression.hpp"
 #include "extract.hpp"
+#include "tape_part.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,7 @@ class LongBlock final : public HostResidual {
 
   RawTape tape() const { return arrays_ ? written().tape() : RawTape{nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
+  std::size_t unknowns() const { return places_.size(); }
   std::size_t operations() const;
   std::size_t bytes() const;
   /// Without label and blocks.
@@ -191,11 +193,16 @@ class LongBlocks {
     std::uint32_t label = 0;
     std::uint64_t id = 0;
   };
+  /// Blocks of one structure.
+  struct Alike {
+    std::size_t count = 0;
+    std::optional<bool> get_kernels;  ///< decided when there are many
+  };
   /// True for a block of a structure that has so many blocks that kernels serve better: those that
   /// were added get them.
   bool are_many(ProblemState& state, std::uint64_t hash);
   std::shared_ptr<const LongBlock> make(ProblemState& state, const RawTape& raw, std::uint64_t hash,
-                                        const Caller& caller);
+                                        std::size_t width, const Caller& caller);
   std::uint64_t append_parts(ProblemState& state, const std::shared_ptr<const LongBlock>& block,
                              std::uint64_t hash, std::size_t width, const ResidualOptions& options);
   std::uint64_t append(ProblemState& state, Added added, const ResidualOptions& options);
@@ -207,7 +214,8 @@ class LongBlocks {
   void trace_if(ProblemState& state, const Chosen& chosen);
 
   std::vector<Added> added_;
-  std::unordered_map<std::uint64_t, std::size_t> seen_;  // by hash
+  std::unordered_map<std::uint64_t, Alike> seen_;  // by hash
+  TapeParts parts_;
 };
 
 }  // namespace topograd::detail

@@ -510,6 +510,22 @@ class Sharing(unittest.TestCase):
         scipys = scipy.optimize.least_squares(residuals, [0.8, 0.6, 0.0, 0.9], xtol=1e-13, ftol=1e-13)
         np.testing.assert_allclose(np.append(x.value, scale.value), scipys.x, 1e-4)
 
+    def test_seventeen_chains_are_seventeen_evaluations(self):
+        """Of numbers and of arrays: each row as a kernel of its own took 30 s."""
+        inputs = np.sin(np.arange(400) ** 1.5)
+        for name, chain in {"numbers": growth, "arrays": lambda p: np.cumsum(p[0] * inputs + p[1]) + p[2]}.items():
+            with self.subTest(name):
+                problem = topograd.Problem()
+                x = problem.parameters(np.array([0.8, 0.6, 0.1]))
+                for k in range(18):
+                    problem.residuals(lambda p, k=k: chain(p) - 0.1 * (k + 1) * self.measured, x)
+                sizes = problem.sizes
+                self.assertEqual(sizes["topologies"], 0)
+                self.assertEqual(len(sizes["long_expressions"]), 18)
+                p = x.value
+                r = np.concatenate([chain(p) - 0.1 * (k + 1) * self.measured for k in range(18)])
+                np.testing.assert_allclose(np.sort(problem.evaluate())[20:], np.sort(r)[20:], 1e-9, 1e-12)
+
     def test_blocks_of_two_rows_and_rows_without_unknowns(self):
         """The first row is a number, and no block; two rows of a pair have one loss."""
         problem = topograd.Problem()
