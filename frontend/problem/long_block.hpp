@@ -132,9 +132,9 @@ class LongRows final : public HostResidual {
 /// The long blocks of a problem.
 class LongBlocks {
  public:
-  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, not more
-  /// unknowns than kMostUnknowns, and few blocks of the same structure so far. Returns its id, or
-  /// nothing.
+  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, and not
+  /// more unknowns than kMostUnknowns or blocks of its structure than kMostAlike, unless kernels
+  /// are predicted to take more time. Returns its id, or nothing.
   ///
   /// Throws what extract() throws.
   std::optional<std::uint64_t> add(ProblemState& state, const RawTape& raw,
@@ -174,9 +174,11 @@ class LongBlocks {
 
   /// Nodes of a tape, leaves included, from which on it is long.
   static constexpr std::size_t kLeastNodes = 1024;
-  /// Blocks of one structure: with more of them the interpreter's lanes are full.
+  /// Blocks of one structure: with more of them the interpreter's lanes are full, and predicted
+  /// times decide.
   static constexpr std::size_t kMostAlike = 16;
-  /// Unknowns of a block: with more of them products with the Jacobian are better than a factor.
+  /// Unknowns of a block: with more of them products with the Jacobian are better than a factor,
+  /// and predicted times decide.
   static constexpr std::size_t kMostUnknowns = 256;
   /// Numbers of a block's Jacobian, which is dense.
   static constexpr std::size_t kMostDerivatives = std::size_t{1} << 24;
