@@ -291,59 +291,52 @@ bool LongRows::evaluate(const double* const* blocks, double* residuals, double**
 
 namespace {
 
-/// The nodes that some rows of a tape need.
-struct PartOfTape {
-  std::vector<TapeNode> nodes;
-  std::vector<std::uint32_t> rows;
-
-  PartOfTape(const RawTape& raw, std::size_t first, std::size_t count) {
-    std::vector<std::uint8_t> needed(raw.nodes.size(), 0);
-    const auto chosen = raw.rows.subspan(first, count);
-    for (const std::uint32_t row : chosen) needed[row] = 1;
-    for (std::size_t k = raw.nodes.size(); k-- > 0;) {
-      if (needed[k] == 0) continue;
-      const TapeNode& n = raw.nodes[k];
-      const int arity = ir::is_leaf(n.op()) ? 0 : ir::arity(n.op());
-      if (arity > 0) needed[k - n.a] = 1;
-      if (arity > 1) needed[k - n.b] = 1;
-      if (arity > 2) needed[k - n.c] = 1;
-    }
-    std::vector<std::uint32_t> place(raw.nodes.size());
-    for (std::size_t k = 0; k < raw.nodes.size(); ++k) {
-      if (needed[k] == 0) continue;
-      place[k] = static_cast<std::uint32_t>(nodes.size());
-      TapeNode n = raw.nodes[k];
-      const int arity = ir::is_leaf(n.op()) ? 0 : ir::arity(n.op());
-      if (arity > 0) n.a = place[k] - place[k - n.a];
-      if (arity > 1) n.b = place[k] - place[k - n.b];
-      if (arity > 2) n.c = place[k] - place[k - n.c];
-      nodes.push_back(n);
-    }
-    for (const std::uint32_t row : chosen) rows.push_back(place[row]);
+/// True if kernels of the rows take less time than the sweeps of one long block that has them.
+///
+///   width  rows of a block, which gets a topology of its own
+///   alike  such tapes of the problem
+bool kernels_win(const RawTape& raw, std::size_t width, std::size_t unknowns, std::size_t alike) {
+  TapeParts parts;
+  const std::size_t operations = parts.count_operations(raw.nodes, raw.rows);
+  const double swept = swept_seconds(operations, unknowns, raw.rows.size() / width);
+  KernelTime kernels;
+  for (std::size_t row = 0; row < raw.rows.size(); row += width) {
+    kernels.add(parts.count_operations(raw.nodes, raw.rows.subspan(row, width)));
+    if (kernels.least_seconds() > swept) return false;  // a chain has as many parts as rows
   }
-
-  RawTape view() const { return {nodes, rows}; }
-};
+  return kernels.seconds(alike) < swept;
+}
 
 }  // namespace
 
 bool LongBlocks::are_many(ProblemState& state, std::uint64_t hash) {
-  if (seen_[hash] < kMostAlike) return false;
+  Alike& alike = seen_[hash];
+  if (alike.count < kMostAlike) return false;
   const auto known = std::ranges::find(added_, hash, &Added::hash);
-  if (known != added_.end()) seen_[shape_hash(known->block->tape())] = kMostAlike;
+  if (known == added_.end()) return true;
+  const RawTape raw = known->block->tape();
+  if (!alike.get_kernels) {
+    const std::size_t width =
+        known->part ? static_cast<std::size_t>(known->part->rows()) : raw.rows.size();
+    alike.get_kernels = kernels_win(raw, width, known->block->unknowns(), alike.count + 1);
+  }
+  if (!*alike.get_kernels) return false;
+  seen_[shape_hash(raw)].count = kMostAlike;
   trace_if(state, [&](const Added& added) { return added.hash == hash; });
   return true;
 }
 
 std::shared_ptr<const LongBlock> LongBlocks::make(ProblemState& state, const RawTape& raw,
-                                                  std::uint64_t hash, const Caller& caller) {
+                                                  std::uint64_t hash, std::size_t width,
+                                                  const Caller& caller) {
   if (are_many(state, hash)) return nullptr;
   const PlainProgram plain = plain_program(
       raw, [](const TapeNode& node) { return node.a; }, caller);
-  if (plain.parameters.size() > kMostUnknowns ||
-      plain.parameters.size() * raw.rows.size() > kMostDerivatives)
+  const std::size_t unknowns = plain.parameters.size();
+  if (unknowns * raw.rows.size() > kMostDerivatives ||
+      (unknowns > kMostUnknowns && kernels_win(raw, width, unknowns, 1)))
     return nullptr;
-  ++seen_[hash];
+  ++seen_[hash].count;
   return std::make_shared<const LongBlock>(state, raw, plain);
 }
 
@@ -367,7 +360,7 @@ std::optional<std::uint64_t> LongBlocks::add(ProblemState& state, const RawTape&
   if (raw.nodes.size() < kLeastNodes || !raw.guards.empty() || KernelsOnly::in_force())
     return std::nullopt;
   const std::uint64_t hash = shape_hash(raw);
-  std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
+  std::shared_ptr<const LongBlock> block = make(state, raw, hash, raw.rows.size(), caller);
   if (block == nullptr) return std::nullopt;
   return append(state, {std::move(block), nullptr, hash, 0}, options);
 }
@@ -378,7 +371,7 @@ std::optional<std::uint64_t> LongBlocks::add_parts(ProblemState& state, const Ra
                                                    const Caller& caller, std::size_t least) {
   if (raw.nodes.size() < least || !raw.guards.empty()) return std::nullopt;
   const std::uint64_t hash = shape_hash(raw);
-  const std::shared_ptr<const LongBlock> block = make(state, raw, hash, caller);
+  const std::shared_ptr<const LongBlock> block = make(state, raw, hash, width, caller);
   if (block == nullptr) return std::nullopt;
   return append_parts(state, block, hash, width, options);
 }
@@ -405,7 +398,7 @@ std::optional<std::uint64_t> LongBlocks::add_arrays(ProblemState& state,
   if (unknowns > kMostUnknowns || unknowns * rows > kMostDerivatives ||
       autodiff::NodeSweep::prefers_reverse(rows, unknowns) || are_many(state, hash))
     return std::nullopt;
-  ++seen_[hash];
+  ++seen_[hash].count;
   const auto block = std::make_shared<const LongBlock>(state, std::move(arrays));
   return append_parts(state, block, hash, width, options);
 }
@@ -414,7 +407,9 @@ void LongBlocks::trace(ProblemState& state, const Added& added) {
   const std::optional<HostBlock> block = state.blocks.take_host_block(added.id);
   if (!block) return;  // it was removed
   if (!added.part) return put_back(state, added.block->tape(), *block);
-  put_back(state, PartOfTape(added.block->tape(), added.part->first(), block->rows).view(), *block);
+  const RawTape raw = added.block->tape();
+  const auto rows = raw.rows.subspan(added.part->first(), block->rows);
+  put_back(state, parts_.extract(raw.nodes, rows), *block);
 }
 
 void LongBlocks::put_back(ProblemState& state, const RawTape& raw, const HostBlock& block) {

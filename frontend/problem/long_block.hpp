@@ -6,6 +6,7 @@
 #include "../value/tape.hpp"
 #include "array_expression.hpp"
 #include "extract.hpp"
+#include "tape_part.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,7 @@ class LongBlock final : public HostResidual {
 
   RawTape tape() const { return arrays_ ? written().tape() : RawTape{nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
+  std::size_t unknowns() const { return places_.size(); }
   std::size_t operations() const;
   std::size_t bytes() const;
   /// Without label and blocks.
@@ -130,9 +132,9 @@ class LongRows final : public HostResidual {
 /// The long blocks of a problem.
 class LongBlocks {
  public:
-  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, not more
-  /// unknowns than kMostUnknowns, and few blocks of the same structure so far. Returns its id, or
-  /// nothing.
+  /// Adds the tape as a long block if it is one: more nodes than kLeastNodes, no branches, and not
+  /// more unknowns than kMostUnknowns or blocks of its structure than kMostAlike, unless kernels
+  /// are predicted to take more time. Returns its id, or nothing.
   ///
   /// Throws what extract() throws.
   std::optional<std::uint64_t> add(ProblemState& state, const RawTape& raw,
@@ -172,9 +174,11 @@ class LongBlocks {
 
   /// Nodes of a tape, leaves included, from which on it is long.
   static constexpr std::size_t kLeastNodes = 1024;
-  /// Blocks of one structure: with more of them the interpreter's lanes are full.
+  /// Blocks of one structure: with more of them the interpreter's lanes are full, and predicted
+  /// times decide.
   static constexpr std::size_t kMostAlike = 16;
-  /// Unknowns of a block: with more of them products with the Jacobian are better than a factor.
+  /// Unknowns of a block: with more of them products with the Jacobian are better than a factor,
+  /// and predicted times decide.
   static constexpr std::size_t kMostUnknowns = 256;
   /// Numbers of a block's Jacobian, which is dense.
   static constexpr std::size_t kMostDerivatives = std::size_t{1} << 24;
@@ -191,11 +195,16 @@ class LongBlocks {
     std::uint32_t label = 0;
     std::uint64_t id = 0;
   };
+  /// Blocks of one structure.
+  struct Alike {
+    std::size_t count = 0;
+    std::optional<bool> get_kernels;  ///< decided when there are many
+  };
   /// True for a block of a structure that has so many blocks that kernels serve better: those that
   /// were added get them.
   bool are_many(ProblemState& state, std::uint64_t hash);
   std::shared_ptr<const LongBlock> make(ProblemState& state, const RawTape& raw, std::uint64_t hash,
-                                        const Caller& caller);
+                                        std::size_t width, const Caller& caller);
   std::uint64_t append_parts(ProblemState& state, const std::shared_ptr<const LongBlock>& block,
                              std::uint64_t hash, std::size_t width, const ResidualOptions& options);
   std::uint64_t append(ProblemState& state, Added added, const ResidualOptions& options);
@@ -207,7 +216,8 @@ class LongBlocks {
   void trace_if(ProblemState& state, const Chosen& chosen);
 
   std::vector<Added> added_;
-  std::unordered_map<std::uint64_t, std::size_t> seen_;  // by hash
+  std::unordered_map<std::uint64_t, Alike> seen_;  // by hash
+  TapeParts parts_;
 };
 
 }  // namespace topograd::detail

@@ -13,12 +13,6 @@
 namespace topograd::detail {
 namespace {
 
-// Measured with one thread on chains of 20 to 400 steps and on normals of 1 to 2,000 triangles, s:
-// an operation of a sweep, for each unknown of its derivatives, and a block; an operation of a
-// kernel of the interpreter with its derivatives, for all lanes.
-constexpr double kSweptOperation = 2e-9, kSweptDerivative = 0.4e-9, kBlock = 30e-9;
-constexpr double kKernelOperation = 20e-9, kLanes = 16;
-
 /// A block before it is decided how it is evaluated. Nobody evaluates it: Problem::host_blocks()
 /// decides.
 class WaitingRows final : public HostResidual {
@@ -169,44 +163,6 @@ LongBlock::Arguments SharedRows::arguments_of(const ProblemState& state, std::ui
   return LongBlock::arguments_of(state, std::vector<std::uint32_t>(read.begin(), read.end()));
 }
 
-void SharedRows::find_needed(std::span<const std::uint32_t> rows) {
-  seen_.resize(nodes_.size(), 0);
-  ++stamp_;
-  open_.clear();
-  const auto need = [&](std::uint32_t at) {
-    if (std::exchange(seen_[at], stamp_) != stamp_) open_.push_back(at);
-  };
-  for (const std::uint32_t row : rows) need(row);
-  for (std::size_t k = 0; k < open_.size(); ++k) {
-    const TapeNode& node = nodes_[open_[k]];
-    const std::uint32_t at = open_[k], back[3] = {node.a, node.b, node.c};
-    for (int j = 0; j < ir::arity(node.op()); ++j) need(at - back[j]);
-  }
-}
-
-void SharedRows::extract_part(std::span<const std::uint32_t> rows) {
-  find_needed(rows);
-  std::ranges::sort(open_);
-  where_.resize(nodes_.size());
-  part_.clear();
-  for (const std::uint32_t at : open_) {
-    TapeNode node = nodes_[at];
-    where_[at] = static_cast<std::uint32_t>(part_.size());
-    std::uint32_t* const back[3] = {&node.a, &node.b, &node.c};
-    for (int j = 0; j < ir::arity(node.op()); ++j) *back[j] = where_[at] - where_[at - *back[j]];
-    part_.push_back(node);
-  }
-  part_rows_.clear();
-  for (const std::uint32_t row : rows) part_rows_.push_back(where_[row]);
-}
-
-/// Operations that rows need.
-std::size_t SharedRows::count_operations(std::span<const std::uint32_t> rows) {
-  find_needed(rows);
-  return static_cast<std::size_t>(std::ranges::count_if(
-      open_, [&](std::uint32_t at) { return !ir::is_leaf(nodes_[at].op()); }));
-}
-
 std::vector<SharedRows::Group> SharedRows::groups() {
   std::vector<Group> out;
   std::unordered_map<std::uint32_t, std::size_t> number;
@@ -225,28 +181,21 @@ std::vector<SharedRows::Group> SharedRows::groups() {
 /// the blocks that are left count as the last one.
 SharedRows::Work SharedRows::predict(const Group& group, std::size_t alike) {
   constexpr std::size_t kMost = 100'000;
-  Work out;
-  std::unordered_map<std::size_t, std::size_t> instances;
+  KernelTime inlined;
   std::size_t last = 0;
   std::vector<std::uint32_t> all;
   for (const std::uint32_t k : group.blocks) {
     const std::vector<std::uint32_t>& rows = blocks_[k].rows;
     all.insert(all.end(), rows.begin(), rows.end());
-    if (out.inlined < kMost) last = count_operations(rows);
-    out.inlined += last;
-    ++instances[last];
+    if (inlined.operations() < kMost) last = parts_.count_operations(nodes_, rows);
+    inlined.add(last);
   }
-  for (const auto& [operations, count] : instances) {
-    const double lanes = static_cast<double>(count * alike) / kLanes;
-    out.seconds_inlined += static_cast<double>(operations) * kKernelOperation *
-                           std::max(lanes, 1.0) / static_cast<double>(alike);
-  }
-  out.stored = count_operations(all);
+  const std::size_t stored = parts_.count_operations(nodes_, all);
   const std::size_t unknowns = unknowns_[set_of(blocks_[group.blocks[0]].set)].size();
-  const double swept = kSweptOperation + kSweptDerivative * static_cast<double>(unknowns);
-  out.seconds_stored =
-      static_cast<double>(out.stored) * swept + static_cast<double>(group.blocks.size()) * kBlock;
-  return out;
+  return {.stored = stored,
+          .inlined = inlined.operations(),
+          .seconds_stored = swept_seconds(stored, unknowns, group.blocks.size()),
+          .seconds_inlined = inlined.seconds(alike)};
 }
 
 bool SharedRows::store(ProblemState& state, const Group& group) {
@@ -256,15 +205,13 @@ bool SharedRows::store(ProblemState& state, const Group& group) {
     rows.insert(rows.end(), blocks_[k].rows.begin(), blocks_[k].rows.end());
     ids.push_back(blocks_[k].id);
   }
-  extract_part(rows);
-  return state.long_blocks.share(state, {part_, part_rows_}, ids);
+  return state.long_blocks.share(state, parts_.extract(nodes_, rows), ids);
 }
 
 void SharedRows::inline_group(ProblemState& state, const Group& group) {
   for (const std::uint32_t k : group.blocks) {
     const std::optional<HostBlock> block = state.blocks.take_host_block(blocks_[k].id);
-    extract_part(blocks_[k].rows);
-    if (block) LongBlocks::put_back(state, {part_, part_rows_}, *block);
+    if (block) LongBlocks::put_back(state, parts_.extract(nodes_, blocks_[k].rows), *block);
   }
 }
 
@@ -305,8 +252,7 @@ void SharedRows::settle(ProblemState& state, bool kernels) {
     rows.clear();
     for (const std::uint32_t k : group.blocks)
       rows.insert(rows.end(), blocks_[k].rows.begin(), blocks_[k].rows.end());
-    extract_part(rows);
-    hashes.push_back(shape_hash({part_, part_rows_}));
+    hashes.push_back(shape_hash(parts_.extract(nodes_, rows)));
     ++alike[hashes.back()];
   }
   std::vector<Work> works;
@@ -328,8 +274,8 @@ void SharedRows::settle(ProblemState& state, bool kernels) {
 
 void SharedRows::forget() {
   nodes_.clear(), set_.clear(), sets_.clear(), marked_.clear(), unknowns_.clear(), place_.clear();
-  kept_.clear(), blocks_.clear(), seen_.clear(), where_.clear();
-  stamp_ = 0;
+  kept_.clear(), blocks_.clear();
+  parts_ = {};
 }
 
 }  // namespace topograd::detail

@@ -5,6 +5,7 @@
 #include "../value/tape.hpp"
 #include "../value/value.hpp"
 #include "long_block.hpp"
+#include "tape_part.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -66,11 +67,6 @@ class SharedRows {
   std::uint32_t new_set();
   std::uint32_t joined(std::uint32_t a, std::uint32_t b);
   std::vector<Group> groups();
-  /// Lists in `open_` the nodes that rows need.
-  void find_needed(std::span<const std::uint32_t> rows);
-  /// Writes them as a tape, with `part_rows_`.
-  void extract_part(std::span<const std::uint32_t> rows);
-  std::size_t count_operations(std::span<const std::uint32_t> rows);
   Work predict(const Group& group, std::size_t alike);
   bool store(ProblemState& state, const Group& group);
   void inline_group(ProblemState& state, const Group& group);
@@ -91,10 +87,7 @@ class SharedRows {
   std::set<std::uint32_t> read_;      // likewise: scalars that are read beside sets
   std::vector<Block> blocks_;
 
-  std::vector<std::uint32_t> seen_, where_;  // by node
-  std::uint32_t stamp_ = 0;
-  std::vector<TapeNode> part_;
-  std::vector<std::uint32_t> part_rows_, open_;
+  TapeParts parts_;
 
   std::vector<SharedValues> described_;
   std::vector<std::uint64_t> described_hash_;

@@ -48,6 +48,10 @@ def definite5(x):
     return np.outer(x[:5], x[:5]) + 3 * np.eye(5)
 
 
+def solves_after_determinant(a, b):
+    return np.linalg.det(a) * np.linalg.solve(a, np.linalg.solve(a, b))
+
+
 def as_complex(x):
     return x[:6] + 1j * x[6:]
 
@@ -114,6 +118,8 @@ FUNCTIONS = {
     "chol5": lambda x: np.linalg.cholesky(definite5(x)),
     "solve3": lambda x: np.linalg.solve(definite(x), x[:3]),
     "solve5": lambda x: np.linalg.solve(definite5(x), x[:5]),
+    "solve5 again": lambda x: [np.linalg.solve(definite5(x)[::-1], x[:5] * k) for k in (1.0, 2.0, 3.0)],
+    "solve5 after det": lambda x: solves_after_determinant(definite5(x)[[2, 0, 1, 4, 3]], x[:5]),
     "solve5m": lambda x: np.linalg.solve(definite5(x), np.outer(x[:5], [1.0, 2])),
     "inv5": lambda x: np.linalg.inv(definite5(x)),
     "det5": lambda x: np.linalg.det(definite5(x)),

@@ -253,6 +253,25 @@ class Reuse(unittest.TestCase):
             topograd.least_squares(lambda x, c: x - c, np.zeros(2), args=(float(k),))
         self.assertLessEqual(len(_reuse.traces), 32)
 
+    def test_long_simulations_are_kept_while_there_is_room(self):
+        def states(p, n):
+            s, out = p[1], []
+            for _ in range(n):
+                s = s + 1e-4 * (p[0] * np.sin(s) - np.cos(s))
+                out.append(s)
+            return np.array(out)
+
+        def residuals(p, n, shift):
+            return states(p, n) - shift
+
+        for _ in range(4):
+            topograd.least_squares(residuals, [0.3, 0.1], args=(6000, 0.2))
+        self.assertEqual(self.traced, 1)
+        for k in range(24):
+            topograd.least_squares(residuals, [0.3, 0.1], args=(6000, 0.1 * k), max_nfev=1)
+        self.assertLessEqual(sum(kept.nodes for kept in _reuse.traces), 640_000)
+        self.assertGreater(len(_reuse.traces), 4)
+
     def test_threads(self):
         wrong = []
 

@@ -106,60 +106,113 @@ def _solve_triangular(trace: Trace, a: Any, b: Any, trans: Any = 0, lower: bool 
     return _triangular(trace, m, b, lower, unit_diagonal)
 
 
-def _eliminated(trace: Trace, m: Array, right: Array | None) -> tuple[list[Any], Any, list[Any]]:
-    """Gauss' elimination with rows exchanged where a pivot is smaller, by selections: pivots, sign of
-    the exchanges, and the eliminated rows with their right-hand sides."""
-    n = m.shape[-1]
-    rows = [[m[..., i, j] for j in range(n)] + ([] if right is None else [
-        right[..., i, j] for j in range(right.shape[-1])]) for i in range(n)]
-    sign: Any = 1.0
-    for j in range(n):
-        for i in range(j + 1, n):  # the largest pivot comes up
-            swap = np.abs(rows[i][j]) > np.abs(rows[j][j])
-            upper = [np.where(swap, b, a) for a, b in zip(rows[j][j:], rows[i][j:])]
-            lower = [np.where(swap, a, b) for a, b in zip(rows[j][j:], rows[i][j:])]
-            rows[j][j:], rows[i][j:] = upper, lower
-            sign = sign * np.where(swap, -1.0, 1.0)
-        for i in range(j + 1, n):
-            factor = rows[i][j] / rows[j][j]
-            rows[i][j + 1:] = [b - factor * a for a, b in zip(rows[j][j + 1:], rows[i][j + 1:])]
-    return [rows[k][k] for k in range(n)], sign, rows
+class _Factor:
+    """Gauss' elimination of a matrix, on rows, which are exchanged by selections where a pivot is smaller.
+
+    What solves the same matrix again, as the steps of an implicit integrator do, uses its numbers."""
+
+    def __init__(self, m: Array) -> None:
+        self.n = n = m.shape[-1]
+        rows = [m[..., i, :] for i in range(n)]  # from the pivot's column on
+        #: by column: where the rows below are exchanged with the pivot's, and what is subtracted of it
+        self.steps: list[tuple[list[Any], list[Any]]] = []
+        for j in range(n):
+            swaps, factors = [], []
+            for i in range(j + 1, n):  # the largest pivot comes up
+                swaps.append(np.abs(rows[i][..., :1]) > np.abs(rows[j][..., :1]))
+                rows[j], rows[i] = _exchanged(swaps[-1], rows[j], rows[i])
+            for i in range(j + 1, n):
+                factors.append(rows[i][..., :1] / rows[j][..., :1])
+                rows[i] = rows[i][..., 1:] - factors[-1] * rows[j][..., 1:]
+            self.steps.append((swaps, factors))
+        self.pivots = [row[..., :1] for row in rows]
+        self._rows = rows
+        self._upper: Any = None
+        self._lower: Any = None
+
+    def determinant(self) -> Any:
+        out: Any = 1.0
+        for swaps, _ in self.steps:
+            for swap in swaps:
+                out = out * np.where(swap, -1.0, 1.0)
+        for pivot in self.pivots:
+            out = out * pivot
+        return out[..., 0]
+
+    def solve(self, trace: Trace, right: Array) -> Array:
+        """The columns of m⁻¹ right."""
+        n, found = self.n, [None] * self.n
+        if self._upper is None:
+            rest = trace.stack(self._forward([right[..., i, :] for i in range(n)]), -2)
+            self._upper = [trace.stack([self._rows[i][..., k - i] for i in range(k)], -1) if k else None
+                           for k in range(n)]
+        else:
+            rest = self._forward_again(trace, right)
+        for k in range(n - 1, -1, -1):
+            found[k] = rest[..., k, :] / self.pivots[k]
+            if k:
+                rest = rest[..., :k, :] - self._upper[k][..., np.newaxis] * found[k][..., np.newaxis, :]
+        return trace.stack(found, -2)
+
+    def _forward(self, rows: list[Any]) -> list[Any]:
+        for j, (swaps, factors) in enumerate(self.steps):
+            for i, swap in enumerate(swaps, j + 1):
+                rows[j], rows[i] = _exchanged(swap, rows[j], rows[i])
+            for i, factor in enumerate(factors, j + 1):
+                rows[i] = rows[i] - factor * rows[j]
+        return rows
+
+    def _forward_again(self, trace: Trace, right: Array) -> Array:
+        """The same by whole columns, from a permutation that is written out once."""
+        n = self.n
+        if self._lower is None:
+            order = [trace.numbers(row) for row in np.eye(n)]
+            columns: list[list[Any]] = []  # of the factor, whose numbers follow later exchanges
+            for j, (swaps, factors) in enumerate(self.steps):
+                for i, swap in enumerate(swaps, j + 1):
+                    order[j], order[i] = _exchanged(swap, order[j], order[i])
+                    for column in columns:
+                        column[j], column[i] = _exchanged(swap, column[j], column[i])
+                columns.append([None] * (j + 1) + factors)
+            self._lower = (trace.stack(order, -2), [trace.concatenate(column[j + 1:], -1)
+                                                    for j, column in enumerate(columns[:-1])])
+        order, lower = self._lower
+        rest = np.matmul(order, right)
+        done = []
+        for factors in lower:
+            done.append(rest[..., 0, :])
+            rest = rest[..., 1:, :] - factors[..., np.newaxis] * done[-1][..., np.newaxis, :]
+        return trace.stack([*done, rest[..., 0, :]], -2)
 
 
-def _solved(trace: Trace, m: Array, right: Array) -> Array:
-    n = m.shape[-1]
-    pivots, _, rows = _eliminated(trace, m, right)
-    found: list[list[Any]] = [[] for _ in range(n)]
-    for i in range(n - 1, -1, -1):
-        for c in range(right.shape[-1]):
-            rest = rows[i][n + c]
-            for k in range(i + 1, n):
-                rest = rest - rows[i][k] * found[k][c]
-            found[i].append(rest / pivots[i])
-    return _matrix(trace, found)
+def _exchanged(swap: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return np.where(swap, b, a), np.where(swap, a, b)
+
+
+def _factor(trace: Trace, m: Array) -> _Factor:
+    key = (m._whole_node(), m.shape)
+    if key not in trace.factors:
+        trace.factors[key] = _Factor(m)
+    return trace.factors[key]
 
 
 def solve_large(trace: Trace, a: Any, b: Any) -> Array:
     """np.linalg.solve of matrices above 4 x 4."""
     m = _square(trace, a, "np.linalg.solve")
     right, single = _columns(trace, b)
-    out = _solved(trace, m, right)
+    out = _factor(trace, m).solve(trace, right)
     return out[..., 0] if single else out
 
 
 def inverse_large(trace: Trace, a: Any) -> Array:
     """np.linalg.inv of matrices above 4 x 4."""
     m = _square(trace, a, "np.linalg.inv")
-    return _solved(trace, m, trace.numbers(np.eye(m.shape[-1])))
+    return _factor(trace, m).solve(trace, trace.numbers(np.eye(m.shape[-1])))
 
 
 def determinant_large(trace: Trace, a: Any) -> Array:
     """np.linalg.det of matrices above 4 x 4."""
-    pivots, sign, _ = _eliminated(trace, _square(trace, a, "np.linalg.det"), None)
-    out: Any = sign
-    for pivot in pivots:
-        out = out * pivot
-    return out
+    return _factor(trace, _square(trace, a, "np.linalg.det")).determinant()
 
 
 @implements(np.linalg.slogdet)

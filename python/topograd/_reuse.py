@@ -18,8 +18,8 @@ import numpy as np
 
 from ._trace import Array, Trace
 
-#: Traces that are kept, bytes of arrays that a function may read, and nodes of a graph.
-_MOST_KEPT, _MOST_BYTES, _MOST_NODES = 32, 4 << 20, 20_000
+#: Traces that are kept, bytes of arrays that a function may read, and nodes of all graphs together.
+_MOST_KEPT, _MOST_BYTES, _MOST_NODES = 32, 4 << 20, 640_000
 #: Values in containers that are read for a key, and traces that may differ in more than data.
 _MOST_VALUES, _MOST_CHANGES = 256, 3
 _NUMBERS = (int, bool, complex, str, bytes, type(None), type(Ellipsis))
@@ -196,7 +196,7 @@ def read(function: Callable, args: tuple, kwargs: dict, size: int) -> Reading | 
 class Kept:
     """A trace, with the numbers of the arrays that its function read."""
 
-    __slots__ = ("trace", "rows", "_objects", "_numbers", "_leaves", "_free", "_changes",
+    __slots__ = ("trace", "rows", "nodes", "_objects", "_numbers", "_leaves", "_free", "_changes",
                  "_root", "_engine", "_settings", "_numbers_of",
                  "keeps_engine")
 
@@ -204,6 +204,8 @@ class Kept:
         self.trace, self._objects = trace, reading.objects
         self._root = rows._whole_node()
         self.rows = trace.wrap(self._root, rows.shape)
+        #: of the graph, as the cache counts them
+        self.nodes = 0
         self._numbers = [a.copy() for a in reading.arrays]
         self._leaves = _leaves(trace, reading.arrays)
         #: arrays whose numbers may differ, in which case those of the leaves are replaced
@@ -296,21 +298,32 @@ class Cache:
 
     def __init__(self) -> None:
         self._kept: dict[Any, Kept] = {}
+        self._nodes = 0
         self._lock = threading.Lock()
 
     def taken(self, reading: Reading) -> Kept | None:
         """The trace of a key, which the caller puts back."""
         with self._lock:
-            return self._kept.pop(reading.key, None)
+            return self._remove(reading.key)
+
+    def _remove(self, key: Any) -> Kept | None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._nodes -= kept.nodes
+        return kept
 
     def put(self, reading: Reading, kept: Kept) -> None:
-        """Keeps a trace; the one that was not used for longest may go."""
-        if kept.trace.graph.size() > _MOST_NODES:
+        """Keeps a trace; those that were not used for longest may go. One that would take more than
+        half of the room is not kept."""
+        kept.nodes = kept.trace.graph.size()
+        if kept.nodes > _MOST_NODES // 2:
             return
         with self._lock:
+            self._remove(reading.key)
             self._kept[reading.key] = kept
-            while len(self._kept) > _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._nodes += kept.nodes
+            while len(self._kept) > _MOST_KEPT or self._nodes > _MOST_NODES:
+                self._remove(next(iter(self._kept)))
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -322,6 +335,7 @@ class Cache:
         """Forgets all."""
         with self._lock:
             self._kept.clear()
+            self._nodes = 0
 
 
 #: Traces of least_squares.

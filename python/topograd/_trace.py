@@ -171,6 +171,8 @@ class Trace:
         self.integrated = 0.0
         #: bodies of functions that are steps of chains, and what these bodies captured
         self.steps: dict[Any, tuple[dict, list]] = {}
+        #: eliminations of matrices, by node and shape
+        self.factors: dict[Any, Any] = {}
         #: what was slow to trace: (location, advice)
         self.slow: list[tuple[str, str]] = []
 

@@ -54,8 +54,19 @@ void TangentJacobian::add_block(std::uint64_t row, std::uint32_t rows,
   std::sort(begin, column_.end());
   column_.erase(std::unique(begin, column_.end()), column_.end());
   block.count = static_cast<std::uint32_t>(column_.size() - block.columns);
+  if (!blocks_.empty() && has_columns_of(blocks_.back(), block)) {
+    column_.resize(block.columns);
+    block.columns = blocks_.back().columns;
+  }
   values_.resize(values_.size() + std::size_t{rows} * block.count);
   blocks_.push_back(block);
+}
+
+/// True if both are over the same columns: then the second needs no list of its own.
+bool TangentJacobian::has_columns_of(const Block& first, const Block& second) const {
+  return first.count == second.count &&
+         std::equal(column_.begin() + static_cast<std::ptrdiff_t>(second.columns), column_.end(),
+                    column_.begin() + static_cast<std::ptrdiff_t>(first.columns));
 }
 
 /// Adds ∂(row)/∂(scalar) times the scalar's row of P.
@@ -130,6 +141,7 @@ std::vector<std::vector<std::int32_t>> TangentJacobian::rows_by_column(
   };
   std::vector<std::vector<RunPair>> pairs_at(columns_);
   for (const Block& block : blocks_) {
+    if (continues_columns(block)) continue;
     const std::vector<Run> runs = runs_of(block, block_of);
     for (std::size_t a = 0; a < runs.size(); ++a) {
       std::vector<RunPair>& at = pairs_at[runs[a].first];
@@ -199,41 +211,53 @@ void TangentJacobian::find_pattern() {
   const std::vector<std::uint32_t> block_of = block_of_column();
   std::size_t pairs = 0;
   for (Block& block : blocks_) {
-    block.pairs = pairs;
-    pairs += std::size_t{block.count} * (block.count + 1) / 2;
+    const std::size_t own = std::size_t{block.count} * (block.count + 1) / 2;
+    if (!continues_columns(block)) pairs += own;
+    block.pairs = pairs - own;
   }
   set_pattern(rows_by_column(block_of));
   pair_.reserve(pairs);
-  for (const Block& block : blocks_) find_positions(runs_of(block, block_of));
+  for (const Block& block : blocks_)
+    if (!continues_columns(block)) find_positions(runs_of(block, block_of));
 }
 
 const Eigen::SparseMatrix<double>& TangentJacobian::normal() {
   if (static_cast<std::size_t>(normal_.rows()) != columns_ || columns_ == 0) find_pattern();
   if (summed_) return normal_;
   std::fill_n(normal_.valuePtr(), normal_.nonZeros(), 0.0);
-  for (const Block& block : blocks_) {
-    const std::uint32_t* position = pair_.data() + block.pairs;
-    const double* values = values_.data() + block.values;
-    if (block.rows >= kManyRows) {
-      const Eigen::Map<const RowMajor> J(values, block.rows, block.count);
-      RowMajor square = RowMajor::Zero(block.count, block.count);
-      square.selfadjointView<Eigen::Upper>().rankUpdate(J.transpose());
-      for (std::uint32_t s = 0; s < block.count; ++s)
-        for (std::uint32_t t = s; t < block.count; ++t)
-          normal_.valuePtr()[*position++] += square(s, t);
-      continue;
-    }
-    for (std::uint32_t s = 0; s < block.count; ++s) {
-      for (std::uint32_t t = s; t < block.count; ++t) {
-        double sum = 0;
-        for (std::uint32_t r = 0; r < block.rows; ++r)
-          sum += values[r * block.count + s] * values[r * block.count + t];
-        normal_.valuePtr()[*position++] += sum;
-      }
-    }
+  for (std::size_t k = 0; k < blocks_.size();) {
+    const Block& block = blocks_[k++];
+    std::uint32_t rows = block.rows;
+    // The rows of wide blocks over the same columns, whose values are adjacent, are one matrix.
+    for (; block.count >= kManyRows && k < blocks_.size() && continues_columns(blocks_[k]); ++k)
+      rows += blocks_[k].rows;
+    add_square(block, rows);
   }
   summed_ = true;
   return normal_;
+}
+
+/// Adds JᵀJ of so many rows from the block's first one on.
+void TangentJacobian::add_square(const Block& block, std::uint32_t rows) {
+  const std::uint32_t* position = pair_.data() + block.pairs;
+  const double* values = values_.data() + block.values;
+  if (rows >= kManyRows) {
+    const Eigen::Map<const RowMajor> J(values, rows, block.count);
+    RowMajor square = RowMajor::Zero(block.count, block.count);
+    square.selfadjointView<Eigen::Upper>().rankUpdate(J.transpose());
+    for (std::uint32_t s = 0; s < block.count; ++s)
+      for (std::uint32_t t = s; t < block.count; ++t)
+        normal_.valuePtr()[*position++] += square(s, t);
+    return;
+  }
+  for (std::uint32_t s = 0; s < block.count; ++s) {
+    for (std::uint32_t t = s; t < block.count; ++t) {
+      double sum = 0;
+      for (std::uint32_t r = 0; r < rows; ++r)
+        sum += values[r * block.count + s] * values[r * block.count + t];
+      normal_.valuePtr()[*position++] += sum;
+    }
+  }
 }
 
 Eigen::VectorXd TangentJacobian::column_norms() const {

@@ -54,6 +54,14 @@ class TangentJacobian {
   void add_block(std::uint64_t row, std::uint32_t rows, std::span<const std::uint32_t> scalars);
   void add_entry(const Block& block, std::uint32_t row, std::uint32_t scalar, double value,
                  std::span<const double> basis);
+  bool has_columns_of(const Block& first, const Block& second) const;
+  /// True if the block before this one is over the same columns.
+  bool continues_columns(const Block& block) const {
+    if (&block == blocks_.data()) return false;
+    const Block& before = (&block)[-1];
+    return before.count == block.count && before.columns == block.columns;
+  }
+  void add_square(const Block& block, std::uint32_t rows);
   /// Adjacent columns.
   struct Run {
     std::uint32_t first = 0, count = 0;

@@ -256,6 +256,79 @@ TEST(LongBlocks, BecomeInstancesWhereManyAreAlike) {
   EXPECT_LE((left.tail(cooling.steps) - expected.tail(cooling.steps)).norm(), 1e-12);
 }
 
+// Kernels of their rows would compute each step once for every row after it.
+TEST(LongBlocks, StayOneEvaluationWhereManyChainsAreAlike) {
+  constexpr int kChains = 20;
+  Cooling cooling{.steps = 200, .measured = {}};
+  cooling.measure();
+  std::vector<double> v(3 * kChains, 1.0);
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 3);
+  Vector expected(3 * kChains);
+  for (int b = 0; b < kChains; ++b) {
+    v[3 * b] = 1 + 0.1 * b, v[3 * b + 1] = 0.7, v[3 * b + 2] = 0.2;
+    std::vector<Value> rows = cooling.temperatures<Value>(x(b, 0), x(b, 1), x(b, 2), 1.0);
+    for (Value& row : rows) row = row - 0.5;
+    add_shared_residuals(problem, rows, {});
+    const std::vector<double> at(v.begin() + 3 * b, v.begin() + 3 * b + 3);
+    const std::vector<double> t = cooling.temperatures(at[0], at[1], at[2], 1.0);
+    const Vector r = Eigen::Map<const Vector>(t.data(), cooling.steps).array() - 0.5;
+    expected.segment<3>(3 * b) = cooling.gradient(at, r);
+  }
+  EXPECT_EQ(problem.host_blocks().size(), kChains * 200U);
+  EXPECT_EQ(problem.topology_count(), 0U);
+  Evaluator evaluator(problem, kExact);
+  EXPECT_LE((evaluator.gradient() - expected).norm(), 1e-12 * expected.norm());
+}
+
+TEST(LongBlocks, BecomeInstancesWhereRowsShareLittle) {
+  std::vector<double> v = {0.3, 0.7};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v);
+  for (int b = 0; b < 20; ++b) {
+    std::vector<Value> rows;
+    for (int k = 0; k < 200; ++k)
+      rows.push_back(exp(-x[0] * (1 + 0.01 * k)) + sin(x[1] * (2 + 0.01 * k)) * x[0] - 0.1 * b);
+    add_shared_residuals(problem, rows, {});
+    EXPECT_EQ(problem.host_blocks().size(), b < 16 ? (b + 1) * 200U : 0U);
+  }
+  EXPECT_EQ(problem.topology_count(), 1U);
+  const Vector r = Evaluator(problem, kExact).residuals();
+  const double sine = std::sin(0.7 * (2 + 0.01 * 150));
+  EXPECT_NEAR(r[18 * 200 + 150], std::exp(-0.3 * 2.5) + sine * 0.3 - 1.8, 1e-14);
+}
+
+// A trajectory by its controls: more unknowns than long blocks have elsewhere.
+TEST(LongBlocks, StayOneEvaluationWhereEachStepHasAnUnknown) {
+  constexpr int kSteps = 400;
+  std::vector<double> v(kSteps, 0.1);
+  Problem problem;
+  const Parameters u = problem.add_parameters(v);
+  std::vector<Value> rows;
+  Value s = 1.0 + 0.0 * u[0];
+  for (int k = 0; k < kSteps; ++k) {
+    s = s + 0.1 * (u[k] - sin(s));
+    rows.push_back(s - std::cos(0.05 * k));
+  }
+  add_shared_residuals(problem, rows, {});
+  for (int k = 0; k < kSteps; ++k) problem.add_residual(0.1 * u[k]);
+  ASSERT_EQ(problem.host_blocks().size(), std::size_t{kSteps});
+  // The adjoint of a step: s' = s + 0.1 (u - sin s).
+  std::vector<double> states = {1};
+  for (int k = 0; k < kSteps; ++k) states.push_back(states[k] + 0.1 * (v[k] - std::sin(states[k])));
+  Vector gradient(kSteps);
+  double adjoint = 0;
+  for (int k = kSteps; k-- > 0;) {
+    adjoint += states[k + 1] - std::cos(0.05 * k);
+    gradient[k] = 0.1 * adjoint + 0.01 * v[k];
+    adjoint *= 1 - 0.1 * std::cos(states[k]);
+  }
+  EXPECT_LE((Evaluator(problem, kExact).gradient() - gradient).norm(), 1e-12 * gradient.norm());
+  const Summary summary = solve(problem, kExact);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+  EXPECT_LE(Evaluator(problem, kExact).gradient().norm(), 1e-8);
+}
+
 // A million small residuals are not to wait for one long one.
 TEST(LongBlocks, LeaveTheStepsToTheEngineOfMostResiduals) {
   Cooling cooling{.steps = 200, .measured = {}};
