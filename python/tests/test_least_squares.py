@@ -377,6 +377,24 @@ class AgainstScipy(unittest.TestCase):
                 self.assertTrue(got.success, got.message)
                 np.testing.assert_allclose(got.cost, np.sum(y[1:] ** 2) / 2, rtol=1e-6)
 
+    def test_success_in_a_ball_is_a_minimum(self):
+        """An array as x_scale limits steps, which says nothing about where a solve may end."""
+        temperature = np.linspace(280, 400, 20)
+        rates = np.exp(23.3 - 35700 / (8.314 * temperature))
+        start = [13.2, 66000.0]
+
+        def residuals(p):
+            return np.exp(p[0] - p[1] / (8.314 * temperature)) - rates
+
+        for scale in ([1.0, 1.0], [13.0, 66000.0], [1.0, 1e-6]):
+            with self.subTest(scale=scale), np.errstate(all="ignore"):
+                got = topograd.least_squares(residuals, start, x_scale=scale, options={"fallback": False})
+                self.assertTrue(got.success, got.message)
+                self.assertLess(got.cost, 1e-12 * np.sum(rates**2))
+        asked = topograd.least_squares(residuals, start, x_scale=[13.0, 66000.0], gtol=1e5)
+        self.assertEqual((asked.success, asked.optimality <= 1e5), (True, True))
+        self.assertLess(asked.nfev, got.nfev)
+
     def test_results_travel(self):
         got = topograd.least_squares(decay, [1, 1, 0])
         with multiprocessing.get_context("fork").Pool(2) as pool:

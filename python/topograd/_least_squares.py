@@ -217,6 +217,8 @@ class _Arguments:
                 raise ValueError("Inconsistent shapes between `x_scale` and `x0`.")
             if scale.ndim > 0:
                 self.scale, self.in_ball = scale, True
+        #: The ball limits steps of the solve that begins at x0, and of none that goes on from its result.
+        self.is_limited = self.in_ball
         self.ftol, self.xtol, self.gtol = (
             _tolerance(t, name, method)
             for t, name in ((ftol, "ftol"), (xtol, "xtol"), (gtol, "gtol"))
@@ -575,13 +577,13 @@ class Engine:
         given = {
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
-            **(_gradient_tolerance_in_ball(a) if a.in_ball else _gradient_tolerances(a.gtol)),
+            **(_gradient_tolerance_in_ball(a) if a.is_limited else _gradient_tolerances(a.gtol)),
             # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
             # scaled by their own size, as by x_scale='jac'.
-            "scale_free": not a.in_ball,
+            "scale_free": not a.is_limited,
             "max_iterations": _limit(a) - 1,
             "update_state_every_iteration": a.callback is not None,
-            **(_ball(self.values, self.unknowns) if a.in_ball else {}),
+            **(_ball(self.values, self.unknowns) if a.is_limited else {}),
             **options,
         }
         self.solver = _core.Solver(self.model, given, True)
@@ -700,7 +702,11 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
              evaluate: Callable[[np.ndarray], np.ndarray], options: dict,
              kept: Any = None, is_new: bool = False) -> Result | None:
     """The traced solve, which goes on from beside its result where that is lower."""
+    a.is_limited = a.in_ball
     found = _solve(a, trace, rows, f0, evaluate, options, kept, is_new)
+    a.is_limited = False
+    if found is not None and (found["success"] or found["status"] == -1):
+        found = _beyond_a_ball(a, found, trace, rows, evaluate, options)
     for _ in range(_MOST_KINKS):
         before = found
         if found is None or _is_perfect(a, found, trace.integrated):
@@ -783,8 +789,9 @@ def least_squares(
     ftol, xtol, gtol : float or None
         Tolerances of the relative change of the cost, of x, and of the gradient's largest component.
     x_scale : None, 'jac', float or array_like of shape (n,)
-        Sizes of steps, units of x: steps are limited within a ball of x / x_scale. With None, 'jac'
-        or one number the columns of the Jacobian give the sizes.
+        Sizes of steps, units of x: steps are limited within a ball of x / x_scale, up to where these
+        steps end; if the gradient is not small there, the solve goes on without a ball. With None,
+        'jac' or one number the columns of the Jacobian give the sizes.
     diff_step, tr_solver, tr_options, workers
         As in SciPy, which they are given to if it solves the problem.
     loss : str or callable
@@ -1003,6 +1010,22 @@ def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, eval
 def _free(a: _Arguments, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """Unknowns that no bound holds."""
     return ~(((x <= a.lower) & (gradient > 0)) | ((x >= a.upper) & (gradient < 0)))
+
+
+def _beyond_a_ball(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                   options: dict) -> Result:
+    """The solve without a ball from where one in a ball ended, if the gradient without units says that this
+    is no minimum: where x_scale is far from what the residuals tell, steps in a ball are short."""
+    asked = a.gtol > _GTOL and found["optimality"] <= a.gtol
+    if not a.in_ball or asked or not found["summary"].optimality > _MOST_COSINE:
+        return found
+    start, a.x0 = a.x0, found["x"]
+    again = _solve(a, trace, rows, found["fun"], evaluate, options)
+    a.x0 = start
+    if again is None or not again["cost"] < found["cost"]:
+        return found
+    again["nfev"] += found["nfev"]
+    return again
 
 
 def _promised(jacobian: np.ndarray, f: np.ndarray) -> float:
