@@ -395,6 +395,34 @@ class AgainstScipy(unittest.TestCase):
         self.assertEqual((asked.success, asked.optimality <= 1e5), (True, True))
         self.assertLess(asked.nfev, got.nfev)
 
+    def test_terms_that_begin_the_same_are_parted(self):
+        """Exact derivatives are the same for both, so that no step of Gauss and Newton parts them."""
+        t = np.linspace(-2, 5, 60)
+
+        def peaks(p):
+            return p[0] * np.exp(-((t - p[1]) / p[2]) ** 2) + p[3] * np.exp(-((t - p[4]) / p[5]) ** 2)
+
+        got = topograd.least_squares(lambda p: peaks(p) - peaks([4, 0.1, 0.8, 6, 2.9, 0.5]), np.ones(6),
+                                     options={"fallback": False})
+        self.assertTrue(got.success, got.message)
+        self.assertLess(got.cost, 1e-12)
+        t = np.linspace(0, 5, 40)
+
+        def decays(p):
+            return p[0] * np.exp(-p[1] * t) + p[2] * np.exp(-p[3] * t)
+
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            y = decays(np.exp(rng.uniform(np.log([0.5, 0.1, 0.5, 1]), np.log([10, 0.5, 10, 4]))))
+            y += rng.normal(0, 0.01 * np.ptp(y), t.size)
+            for unit in (1.0, 1e-9):
+                with self.subTest(seed=seed, unit=unit):
+                    best = scipy.optimize.least_squares(lambda p: decays(p) - y, np.ones(4), ftol=1e-12)
+                    got = topograd.least_squares(lambda p: unit * (decays(p) - y), np.ones(4),
+                                                 options={"fallback": False})
+                    self.assertTrue(got.success, got.message)
+                    self.assertLess(got.cost, 1.001 * best.cost * unit**2)
+
     def test_results_travel(self):
         got = topograd.least_squares(decay, [1, 1, 0])
         with multiprocessing.get_context("fork").Pool(2) as pool:

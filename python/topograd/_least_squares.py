@@ -10,7 +10,7 @@ import warnings
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf
+from scipy.linalg.lapack import dgeqrf, dpotrf
 from scipy.optimize import OptimizeResult
 from scipy.sparse import csr_matrix, issparse
 
@@ -45,6 +45,10 @@ _STALLED = 6
 #: Share of the cost that a Gauss-Newton step may gain from where a solve ends, and operations up to
 #: which it is computed.
 _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
+#: Share of the largest length to which the Jacobian maps a unit step below which a step changes nothing,
+#: how many such directions are looked along, by which share of x to see whether the cost curves down, and
+#: a length of nothing.
+_STILL, _MOST_STILL, _BESIDE, _TINY = 1e-4, 4, 0.01, 1e-300
 #: Cosine between the residuals and a column of the Jacobian below which a gradient has vanished.
 _MOST_COSINE = 1e-6
 #: Dampings of the steps that are tried where steps changed nothing, the most unknowns that are also
@@ -717,6 +721,8 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
             if found is before:
                 found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)
+            if found is before:
+                found = _beyond_a_saddle(a, found, trace, rows, evaluate, options)
         if found is before:
             break
     else:
@@ -1036,6 +1042,69 @@ def _promised(jacobian: np.ndarray, f: np.ndarray) -> float:
     both[:, n] = f
     rest = dgeqrf(both, overwrite_a=1)[0][n, n] if f.size > n else 0.0
     return float(np.dot(f, f)) - rest * rest
+
+
+def _still_directions(a: _Arguments, found: Result) -> np.ndarray:
+    """Directions that hardly change the residuals, because columns of the Jacobian are nearly combinations of
+    others: as rows, each as long as the unknown that it changes most."""
+    x, jacobian = found["x"], dict.get(found, "jac")
+    none = np.zeros((0, x.size))
+    if (not isinstance(jacobian, np.ndarray) or x.size < 2 or not x.any() or found["cost"] == 0.0 or
+            jacobian.size * x.size > _MOST_OPERATIONS or max(a.ftol, a.xtol, a.gtol) > _LOOSE):
+        return none
+    products = jacobian.T @ jacobian
+    squares = products.diagonal()
+    factor, failed = dpotrf(products)
+    if not failed and (factor.diagonal() ** 2 > _STILL * squares).all():  # all columns point elsewhere
+        return none
+    free = np.flatnonzero(_free(a, x, found["grad"]) & (squares > 0) & (squares < np.inf))
+    lengths = np.sqrt(squares[free])
+    shares, directions = np.linalg.eigh(products[np.ix_(free, free)] / lengths / lengths[:, np.newaxis])
+    some = directions[:, shares < _STILL**2 * shares[-1:]].T[:_MOST_STILL]
+    still = np.zeros((len(some), x.size))
+    still[:, free] = some / lengths
+    sizes = np.where(x == 0, np.max(np.abs(x)), np.abs(x))
+    return still / np.max(np.abs(still) / sizes, axis=1, initial=_TINY, keepdims=True)
+
+
+def _beyond_a_saddle(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                     options: dict) -> Result:
+    """The solve from beside its result, if the cost curves down along directions that do not change the
+    residuals: from a start at which two terms are the same, exact derivatives never part them."""
+    def cost(step: np.ndarray) -> float:
+        try:
+            with np.errstate(all="ignore"):
+                value = _cost(a, evaluate(np.clip(x + step, a.lower, a.upper)))
+        except (ArithmeticError, ValueError):  # it has no value there
+            return math.inf
+        return math.inf if math.isnan(value) else value
+
+    x, still = found["x"], _still_directions(a, found)
+    if len(still) == 0:
+        return found
+    curvatures = np.zeros((len(still), len(still)))
+    for i, first in enumerate(_BESIDE * still):
+        for j, other in enumerate(_BESIDE * still[:i + 1]):
+            step = first if i == j else first + other
+            curvatures[i, j] = cost(step) + cost(-step) - 2 * found["cost"]
+    own = np.diag(curvatures)
+    curvatures = np.tril(curvatures - own - own[:, np.newaxis], -1) / 2
+    curvatures = curvatures + curvatures.T + np.diag(own)
+    if not np.all(np.isfinite(curvatures)) or not curvatures.any():
+        return found
+    way = np.linalg.eigh(curvatures)[1][:, 0] @ still
+    steps = np.outer((0.3, -0.3, 0.1, -0.1, 0.03, -0.03, 0.01, -0.01), way)
+    costs = [cost(step) for step in steps]
+    best = int(np.argmin(costs))
+    if not costs[best] < (1 - max(a.ftol, _MOST_OVER_TOLERANCE * _EPS)) * found["cost"]:
+        return found
+    start, a.x0 = a.x0, np.clip(x + steps[best], a.lower, a.upper)
+    again = _solve(a, trace, rows, evaluate(a.x0.copy()), evaluate, options)
+    a.x0 = start
+    if again is None or not again["cost"] < found["cost"]:
+        return found
+    again["nfev"] += found["nfev"]
+    return again
 
 
 def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
