@@ -423,6 +423,25 @@ class AgainstScipy(unittest.TestCase):
                     self.assertTrue(got.success, got.message)
                     self.assertLess(got.cost, 1.001 * best.cost * unit**2)
 
+    def test_break_points_end_at_minima(self):
+        """Steps from where an unknown is at a kink cross it; the others go on to their minimum."""
+        t = np.linspace(0, 10, 50)
+
+        def broken(p):
+            return np.where(t < p[0], p[1] + p[2] * (t - p[0]), p[1] + p[3] * (t - p[0]))
+
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            y = broken([rng.uniform(3, 7), *rng.normal(0, 2, 3)])
+            y += rng.normal(0, 0.2 * np.ptp(y), t.size)
+            got = topograd.least_squares(lambda p: broken(p) - y, [5.0, 0.0, 1.0, 1.0],
+                                         options={"fallback": False})
+            lines = np.stack([np.ones(50), np.minimum(t - got.x[0], 0), np.maximum(t - got.x[0], 0)], axis=1)
+            least = np.sum((lines @ np.linalg.lstsq(lines, y, rcond=None)[0] - y) ** 2) / 2
+            with self.subTest(seed=seed):
+                self.assertTrue(got.success, got.message)
+                self.assertLess(got.cost, (1 + 1e-5) * least)
+
     def test_results_travel(self):
         got = topograd.least_squares(decay, [1, 1, 0])
         with multiprocessing.get_context("fork").Pool(2) as pool:

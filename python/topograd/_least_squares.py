@@ -245,6 +245,8 @@ class _Arguments:
             warnings.warn("`callback` is not supported by method='lm'", stacklevel=3)
             callback = None
         self.callback = callback
+        #: Unknowns that the next solve does not move.
+        self.held: list[int] = []
         #: how a traced function differs from the function
         self.reached: np.ndarray | None = None  # where it differed, if that is not the start
         self.difference = "no row of the function depends on x"
@@ -578,6 +580,8 @@ class Engine:
             some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
             lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
             self.model.set_bounds(some.tolist(), lower, upper)
+        if a.held:
+            self.model.fix(a.held, True)
         given = {
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
@@ -690,6 +694,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
+    object.__setattr__(result, "held", a.held)
     if at_end is not None:
         result["jac"] = at_end
     return result
@@ -838,7 +843,8 @@ def least_squares(
 
     A solve that cannot go on, because derivatives are not finite, is repeated by SciPy's way, or has
     status -1 with {'fallback': False}. So is a small one that takes 100 n evaluations, where
-    `max_nfev` is not given; the lower cost is returned.
+    `max_nfev` is not given; the lower cost is returned. At a kink, such as that of a break point which
+    is an unknown, success says that no small step lowers the cost; the gradient is that of one side.
     """
     started = time.perf_counter()
     found: Result | None = None
@@ -1140,9 +1146,8 @@ def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
 
 
 def _small_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
-    """Steps from where the last steps of a solve changed nothing: damped ones, and ones in single
-    unknowns; none if no step in one unknown promises more than ftol and the rounding of the terms,
-    |J| |x|."""
+    """Steps from where the last steps of a solve changed nothing: damped ones, and those in single unknowns
+    that promise more than ftol and the rounding of the terms, |J| |x|; none if there is none of these."""
     x, f, jacobian = found["x"], found["fun"], dict.get(found, "jac")
     if (not isinstance(jacobian, np.ndarray) or not 0 < found["cost"] < np.inf or
             f.size * x.size**2 > _MOST_OPERATIONS):
@@ -1157,22 +1162,40 @@ def _small_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
     free = np.flatnonzero(_free(a, x, found["grad"]) & (lengths > 0))
     lengths, columns = lengths[free], jacobian[:, free] / lengths[free]
     parts = columns.T @ f
-    gain = np.max(np.abs(parts), initial=0.0) ** 2
-    if not gain > max(_MOST_OVER_TOLERANCE * a.ftol * size**2, rounding * (size + rounding)):
+    promised = np.flatnonzero(parts**2 > max(_MOST_OVER_TOLERANCE * a.ftol * size**2, rounding * (size + rounding)))
+    if promised.size == 0:
         return []
     products = columns.T @ columns
     some = [np.linalg.solve(products + damping * np.eye(free.size), -parts) for damping in _DAMPINGS]
     if free.size <= _MOST_ALONE:
-        some += [-parts[k] * np.eye(free.size)[k] for k in np.argsort(-np.abs(parts))]
+        some += [-parts[k] * np.eye(free.size)[k] for k in promised[np.argsort(-np.abs(parts[promised]))]]
     steps = np.zeros((len(some), x.size))
     steps[:, free] = np.array(some) / lengths
     return list(steps)
 
 
 def _is_stalled(found: Result) -> bool:
-    """True if the last steps of a solve changed nothing, or if its end is none of SciPy's."""
+    """True if the last steps of a solve changed nothing, if it held unknowns, or if its end is none of
+    SciPy's."""
     by_watch = found["status"] > 0 and found["summary"].termination == "USER_SUCCESS"
-    return by_watch or bool(found["status"] == -1)
+    return by_watch or bool(found["status"] == -1) or bool(found.__dict__.get("held"))
+
+
+def _at_kinks(a: _Arguments, found: Result, evaluate: Callable) -> list[int]:
+    """Unknowns that keep a solve from moving the others: steps down their derivatives raise the cost,
+    however small they are."""
+    at_kinks = []
+    for step in _small_steps(a, found)[len(_DAMPINGS):]:
+        costs = []
+        for length in (1.0, 1e-2, 1e-4):
+            try:
+                with np.errstate(all="ignore"):
+                    costs.append(_cost(a, evaluate(np.clip(found["x"] + length * step, a.lower, a.upper))))
+            except (ArithmeticError, ValueError):  # it has no value there
+                continue
+        if not min(costs, default=math.inf) < found["cost"]:
+            at_kinks.append(int(np.flatnonzero(step)[0]))
+    return at_kinks
 
 
 def _lower_beside(a: _Arguments, found: Result, evaluate: Callable) -> np.ndarray | None:
@@ -1199,6 +1222,13 @@ def _beyond_a_stall(a: _Arguments, found: Result, trace: Trace, rows: Array, eva
         return found
     start, a.x0 = a.x0, moved
     again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
+    if again is not None and _is_stalled(again):
+        a.x0, a.held = again["x"], _at_kinks(a, again, evaluate)
+        others = _solve(a, trace, rows, again["fun"], evaluate, options) if a.held else None
+        a.held = []
+        if others is not None and others["cost"] < again["cost"]:
+            others["nfev"] += again["nfev"]
+            again = others
     a.x0 = start
     if again is None or not again["cost"] < found["cost"]:
         found.update(_STILL_FALLS)
