@@ -377,6 +377,71 @@ class AgainstScipy(unittest.TestCase):
                 self.assertTrue(got.success, got.message)
                 np.testing.assert_allclose(got.cost, np.sum(y[1:] ** 2) / 2, rtol=1e-6)
 
+    def test_success_in_a_ball_is_a_minimum(self):
+        """An array as x_scale limits steps, which says nothing about where a solve may end."""
+        temperature = np.linspace(280, 400, 20)
+        rates = np.exp(23.3 - 35700 / (8.314 * temperature))
+        start = [13.2, 66000.0]
+
+        def residuals(p):
+            return np.exp(p[0] - p[1] / (8.314 * temperature)) - rates
+
+        for scale in ([1.0, 1.0], [13.0, 66000.0], [1.0, 1e-6]):
+            with self.subTest(scale=scale), np.errstate(all="ignore"):
+                got = topograd.least_squares(residuals, start, x_scale=scale, options={"fallback": False})
+                self.assertTrue(got.success, got.message)
+                self.assertLess(got.cost, 1e-12 * np.sum(rates**2))
+        asked = topograd.least_squares(residuals, start, x_scale=[13.0, 66000.0], gtol=1e5)
+        self.assertEqual((asked.success, asked.optimality <= 1e5), (True, True))
+        self.assertLess(asked.nfev, got.nfev)
+
+    def test_terms_that_begin_the_same_are_parted(self):
+        """Exact derivatives are the same for both, so that no step of Gauss and Newton parts them."""
+        t = np.linspace(-2, 5, 60)
+
+        def peaks(p):
+            return p[0] * np.exp(-((t - p[1]) / p[2]) ** 2) + p[3] * np.exp(-((t - p[4]) / p[5]) ** 2)
+
+        got = topograd.least_squares(lambda p: peaks(p) - peaks([4, 0.1, 0.8, 6, 2.9, 0.5]), np.ones(6),
+                                     options={"fallback": False})
+        self.assertTrue(got.success, got.message)
+        self.assertLess(got.cost, 1e-12)
+        t = np.linspace(0, 5, 40)
+
+        def decays(p):
+            return p[0] * np.exp(-p[1] * t) + p[2] * np.exp(-p[3] * t)
+
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            y = decays(np.exp(rng.uniform(np.log([0.5, 0.1, 0.5, 1]), np.log([10, 0.5, 10, 4]))))
+            y += rng.normal(0, 0.01 * np.ptp(y), t.size)
+            for unit in (1.0, 1e-9):
+                with self.subTest(seed=seed, unit=unit):
+                    best = scipy.optimize.least_squares(lambda p: decays(p) - y, np.ones(4), ftol=1e-12)
+                    got = topograd.least_squares(lambda p: unit * (decays(p) - y), np.ones(4),
+                                                 options={"fallback": False})
+                    self.assertTrue(got.success, got.message)
+                    self.assertLess(got.cost, 1.001 * best.cost * unit**2)
+
+    def test_break_points_end_at_minima(self):
+        """Steps from where an unknown is at a kink cross it; the others go on to their minimum."""
+        t = np.linspace(0, 10, 50)
+
+        def broken(p):
+            return np.where(t < p[0], p[1] + p[2] * (t - p[0]), p[1] + p[3] * (t - p[0]))
+
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            y = broken([rng.uniform(3, 7), *rng.normal(0, 2, 3)])
+            y += rng.normal(0, 0.2 * np.ptp(y), t.size)
+            got = topograd.least_squares(lambda p: broken(p) - y, [5.0, 0.0, 1.0, 1.0],
+                                         options={"fallback": False})
+            lines = np.stack([np.ones(50), np.minimum(t - got.x[0], 0), np.maximum(t - got.x[0], 0)], axis=1)
+            least = np.sum((lines @ np.linalg.lstsq(lines, y, rcond=None)[0] - y) ** 2) / 2
+            with self.subTest(seed=seed):
+                self.assertTrue(got.success, got.message)
+                self.assertLess(got.cost, (1 + 1e-5) * least)
+
     def test_results_travel(self):
         got = topograd.least_squares(decay, [1, 1, 0])
         with multiprocessing.get_context("fork").Pool(2) as pool:

@@ -165,6 +165,26 @@ class Many(unittest.TestCase):
             self.assertTrue(np.all(result.success))
             self.assertLess(np.max(result.cost), 1e-12)  # SciPy reaches 0
 
+    def test_terms_that_begin_the_same_are_parted(self):
+        t = np.linspace(0, 5, 40)
+
+        def decays(t, a, b, c, d):
+            return a * np.exp(-b * t) + c * np.exp(-d * t)
+
+        y = []
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            y.append(decays(t, *np.exp(rng.uniform(np.log([0.5, 0.1, 0.5, 1]), np.log([10, 0.5, 10, 4])))))
+            y[-1] += rng.normal(0, 0.01 * np.ptp(y[-1]), t.size)
+        y = np.array(y)
+        got = topograd.least_squares_many(lambda p, y: decays(t, *p) - y, np.ones((20, 4)), args=(y,),
+                                          covariances=True, options={"fallback": False})
+        for k in range(20):
+            best = scipy.optimize.least_squares(lambda p: decays(t, *p) - y[k], np.ones(4), ftol=1e-12)
+            self.assertTrue(got.success[k])
+            self.assertLess(got.cost[k], 1.001 * best.cost)
+            self.assertTrue(np.all(np.isfinite(got.covariance[k])))
+
     def test_values_of_another_function_are_not_minimised(self):
         def residuals(x, y):
             return (x - y) * (1.0 if type(x) is np.ndarray else 2.0)

@@ -10,7 +10,7 @@ import warnings
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf
+from scipy.linalg.lapack import dgeqrf, dpotrf
 from scipy.optimize import OptimizeResult
 from scipy.sparse import csr_matrix, issparse
 
@@ -45,6 +45,10 @@ _STALLED = 6
 #: Share of the cost that a Gauss-Newton step may gain from where a solve ends, and operations up to
 #: which it is computed.
 _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
+#: Share of the largest length to which the Jacobian maps a unit step below which a step changes nothing,
+#: how many such directions are looked along, by which share of x to see whether the cost curves down, and
+#: a length of nothing.
+_STILL, _MOST_STILL, _BESIDE, _TINY = 1e-4, 4, 0.01, 1e-300
 #: Cosine between the residuals and a column of the Jacobian below which a gradient has vanished.
 _MOST_COSINE = 1e-6
 #: Dampings of the steps that are tried where steps changed nothing, the most unknowns that are also
@@ -217,6 +221,8 @@ class _Arguments:
                 raise ValueError("Inconsistent shapes between `x_scale` and `x0`.")
             if scale.ndim > 0:
                 self.scale, self.in_ball = scale, True
+        #: The ball limits steps of the solve that begins at x0, and of none that goes on from its result.
+        self.is_limited = self.in_ball
         self.ftol, self.xtol, self.gtol = (
             _tolerance(t, name, method)
             for t, name in ((ftol, "ftol"), (xtol, "xtol"), (gtol, "gtol"))
@@ -239,6 +245,8 @@ class _Arguments:
             warnings.warn("`callback` is not supported by method='lm'", stacklevel=3)
             callback = None
         self.callback = callback
+        #: Unknowns that the next solve does not move.
+        self.held: list[int] = []
         #: how a traced function differs from the function
         self.reached: np.ndarray | None = None  # where it differed, if that is not the start
         self.difference = "no row of the function depends on x"
@@ -572,16 +580,18 @@ class Engine:
             some = np.flatnonzero(np.isfinite(a.lower) | np.isfinite(a.upper))
             lower, upper = (np.broadcast_to(b / a.scale, b.shape)[some] for b in (a.lower, a.upper))
             self.model.set_bounds(some.tolist(), lower, upper)
+        if a.held:
+            self.model.fix(a.held, True)
         given = {
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
-            **(_gradient_tolerance_in_ball(a) if a.in_ball else _gradient_tolerances(a.gtol)),
+            **(_gradient_tolerance_in_ball(a) if a.is_limited else _gradient_tolerances(a.gtol)),
             # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
             # scaled by their own size, as by x_scale='jac'.
-            "scale_free": not a.in_ball,
+            "scale_free": not a.is_limited,
             "max_iterations": _limit(a) - 1,
             "update_state_every_iteration": a.callback is not None,
-            **(_ball(self.values, self.unknowns) if a.in_ball else {}),
+            **(_ball(self.values, self.unknowns) if a.is_limited else {}),
             **options,
         }
         self.solver = _core.Solver(self.model, given, True)
@@ -684,6 +694,7 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
+    object.__setattr__(result, "held", a.held)
     if at_end is not None:
         result["jac"] = at_end
     return result
@@ -700,7 +711,11 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
              evaluate: Callable[[np.ndarray], np.ndarray], options: dict,
              kept: Any = None, is_new: bool = False) -> Result | None:
     """The traced solve, which goes on from beside its result where that is lower."""
+    a.is_limited = a.in_ball
     found = _solve(a, trace, rows, f0, evaluate, options, kept, is_new)
+    a.is_limited = False
+    if found is not None and (found["success"] or found["status"] == -1):
+        found = _beyond_a_ball(a, found, trace, rows, evaluate, options)
     for _ in range(_MOST_KINKS):
         before = found
         if found is None or _is_perfect(a, found, trace.integrated):
@@ -711,6 +726,8 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
             if found is before:
                 found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)
+            if found is before:
+                found = _beyond_a_saddle(a, found, trace, rows, evaluate, options)
         if found is before:
             break
     else:
@@ -783,8 +800,9 @@ def least_squares(
     ftol, xtol, gtol : float or None
         Tolerances of the relative change of the cost, of x, and of the gradient's largest component.
     x_scale : None, 'jac', float or array_like of shape (n,)
-        Sizes of steps, units of x: steps are limited within a ball of x / x_scale. With None, 'jac'
-        or one number the columns of the Jacobian give the sizes.
+        Sizes of steps, units of x: steps are limited within a ball of x / x_scale, up to where these
+        steps end; if the gradient is not small there, the solve goes on without a ball. With None,
+        'jac' or one number the columns of the Jacobian give the sizes.
     diff_step, tr_solver, tr_options, workers
         As in SciPy, which they are given to if it solves the problem.
     loss : str or callable
@@ -825,7 +843,8 @@ def least_squares(
 
     A solve that cannot go on, because derivatives are not finite, is repeated by SciPy's way, or has
     status -1 with {'fallback': False}. So is a small one that takes 100 n evaluations, where
-    `max_nfev` is not given; the lower cost is returned.
+    `max_nfev` is not given; the lower cost is returned. At a kink, such as that of a break point which
+    is an unknown, success says that no small step lowers the cost; the gradient is that of one side.
     """
     started = time.perf_counter()
     found: Result | None = None
@@ -1005,6 +1024,22 @@ def _free(a: _Arguments, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return ~(((x <= a.lower) & (gradient > 0)) | ((x >= a.upper) & (gradient < 0)))
 
 
+def _beyond_a_ball(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                   options: dict) -> Result:
+    """The solve without a ball from where one in a ball ended, if the gradient without units says that this
+    is no minimum: where x_scale is far from what the residuals tell, steps in a ball are short."""
+    asked = a.gtol > _GTOL and found["optimality"] <= a.gtol
+    if not a.in_ball or asked or not found["summary"].optimality > _MOST_COSINE:
+        return found
+    start, a.x0 = a.x0, found["x"]
+    again = _solve(a, trace, rows, found["fun"], evaluate, options)
+    a.x0 = start
+    if again is None or not again["cost"] < found["cost"]:
+        return found
+    again["nfev"] += found["nfev"]
+    return again
+
+
 def _promised(jacobian: np.ndarray, f: np.ndarray) -> float:
     """By how much the linear model J d + f can reduce |f|²."""
     n = jacobian.shape[1]
@@ -1013,6 +1048,69 @@ def _promised(jacobian: np.ndarray, f: np.ndarray) -> float:
     both[:, n] = f
     rest = dgeqrf(both, overwrite_a=1)[0][n, n] if f.size > n else 0.0
     return float(np.dot(f, f)) - rest * rest
+
+
+def _still_directions(a: _Arguments, found: Result) -> np.ndarray:
+    """Directions that hardly change the residuals, because columns of the Jacobian are nearly combinations of
+    others: as rows, each as long as the unknown that it changes most."""
+    x, jacobian = found["x"], dict.get(found, "jac")
+    none = np.zeros((0, x.size))
+    if (not isinstance(jacobian, np.ndarray) or x.size < 2 or not x.any() or found["cost"] == 0.0 or
+            jacobian.size * x.size > _MOST_OPERATIONS or max(a.ftol, a.xtol, a.gtol) > _LOOSE):
+        return none
+    products = jacobian.T @ jacobian
+    squares = products.diagonal()
+    factor, failed = dpotrf(products)
+    if not failed and (factor.diagonal() ** 2 > _STILL * squares).all():  # all columns point elsewhere
+        return none
+    free = np.flatnonzero(_free(a, x, found["grad"]) & (squares > 0) & (squares < np.inf))
+    lengths = np.sqrt(squares[free])
+    shares, directions = np.linalg.eigh(products[np.ix_(free, free)] / lengths / lengths[:, np.newaxis])
+    some = directions[:, shares < _STILL**2 * shares[-1:]].T[:_MOST_STILL]
+    still = np.zeros((len(some), x.size))
+    still[:, free] = some / lengths
+    sizes = np.where(x == 0, np.max(np.abs(x)), np.abs(x))
+    return still / np.max(np.abs(still) / sizes, axis=1, initial=_TINY, keepdims=True)
+
+
+def _beyond_a_saddle(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
+                     options: dict) -> Result:
+    """The solve from beside its result, if the cost curves down along directions that do not change the
+    residuals: from a start at which two terms are the same, exact derivatives never part them."""
+    def cost(step: np.ndarray) -> float:
+        try:
+            with np.errstate(all="ignore"):
+                value = _cost(a, evaluate(np.clip(x + step, a.lower, a.upper)))
+        except (ArithmeticError, ValueError):  # it has no value there
+            return math.inf
+        return math.inf if math.isnan(value) else value
+
+    x, still = found["x"], _still_directions(a, found)
+    if len(still) == 0:
+        return found
+    curvatures = np.zeros((len(still), len(still)))
+    for i, first in enumerate(_BESIDE * still):
+        for j, other in enumerate(_BESIDE * still[:i + 1]):
+            step = first if i == j else first + other
+            curvatures[i, j] = cost(step) + cost(-step) - 2 * found["cost"]
+    own = np.diag(curvatures)
+    curvatures = np.tril(curvatures - own - own[:, np.newaxis], -1) / 2
+    curvatures = curvatures + curvatures.T + np.diag(own)
+    if not np.all(np.isfinite(curvatures)) or not curvatures.any():
+        return found
+    way = np.linalg.eigh(curvatures)[1][:, 0] @ still
+    steps = np.outer((0.3, -0.3, 0.1, -0.1, 0.03, -0.03, 0.01, -0.01), way)
+    costs = [cost(step) for step in steps]
+    best = int(np.argmin(costs))
+    if not costs[best] < (1 - max(a.ftol, _MOST_OVER_TOLERANCE * _EPS)) * found["cost"]:
+        return found
+    start, a.x0 = a.x0, np.clip(x + steps[best], a.lower, a.upper)
+    again = _solve(a, trace, rows, evaluate(a.x0.copy()), evaluate, options)
+    a.x0 = start
+    if again is None or not again["cost"] < found["cost"]:
+        return found
+    again["nfev"] += found["nfev"]
+    return again
 
 
 def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
@@ -1048,9 +1146,8 @@ def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
 
 
 def _small_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
-    """Steps from where the last steps of a solve changed nothing: damped ones, and ones in single
-    unknowns; none if no step in one unknown promises more than ftol and the rounding of the terms,
-    |J| |x|."""
+    """Steps from where the last steps of a solve changed nothing: damped ones, and those in single unknowns
+    that promise more than ftol and the rounding of the terms, |J| |x|; none if there is none of these."""
     x, f, jacobian = found["x"], found["fun"], dict.get(found, "jac")
     if (not isinstance(jacobian, np.ndarray) or not 0 < found["cost"] < np.inf or
             f.size * x.size**2 > _MOST_OPERATIONS):
@@ -1065,22 +1162,40 @@ def _small_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
     free = np.flatnonzero(_free(a, x, found["grad"]) & (lengths > 0))
     lengths, columns = lengths[free], jacobian[:, free] / lengths[free]
     parts = columns.T @ f
-    gain = np.max(np.abs(parts), initial=0.0) ** 2
-    if not gain > max(_MOST_OVER_TOLERANCE * a.ftol * size**2, rounding * (size + rounding)):
+    promised = np.flatnonzero(parts**2 > max(_MOST_OVER_TOLERANCE * a.ftol * size**2, rounding * (size + rounding)))
+    if promised.size == 0:
         return []
     products = columns.T @ columns
     some = [np.linalg.solve(products + damping * np.eye(free.size), -parts) for damping in _DAMPINGS]
     if free.size <= _MOST_ALONE:
-        some += [-parts[k] * np.eye(free.size)[k] for k in np.argsort(-np.abs(parts))]
+        some += [-parts[k] * np.eye(free.size)[k] for k in promised[np.argsort(-np.abs(parts[promised]))]]
     steps = np.zeros((len(some), x.size))
     steps[:, free] = np.array(some) / lengths
     return list(steps)
 
 
 def _is_stalled(found: Result) -> bool:
-    """True if the last steps of a solve changed nothing, or if its end is none of SciPy's."""
+    """True if the last steps of a solve changed nothing, if it held unknowns, or if its end is none of
+    SciPy's."""
     by_watch = found["status"] > 0 and found["summary"].termination == "USER_SUCCESS"
-    return by_watch or bool(found["status"] == -1)
+    return by_watch or bool(found["status"] == -1) or bool(found.__dict__.get("held"))
+
+
+def _at_kinks(a: _Arguments, found: Result, evaluate: Callable) -> list[int]:
+    """Unknowns that keep a solve from moving the others: steps down their derivatives raise the cost,
+    however small they are."""
+    at_kinks = []
+    for step in _small_steps(a, found)[len(_DAMPINGS):]:
+        costs = []
+        for length in (1.0, 1e-2, 1e-4):
+            try:
+                with np.errstate(all="ignore"):
+                    costs.append(_cost(a, evaluate(np.clip(found["x"] + length * step, a.lower, a.upper))))
+            except (ArithmeticError, ValueError):  # it has no value there
+                continue
+        if not min(costs, default=math.inf) < found["cost"]:
+            at_kinks.append(int(np.flatnonzero(step)[0]))
+    return at_kinks
 
 
 def _lower_beside(a: _Arguments, found: Result, evaluate: Callable) -> np.ndarray | None:
@@ -1107,6 +1222,13 @@ def _beyond_a_stall(a: _Arguments, found: Result, trace: Trace, rows: Array, eva
         return found
     start, a.x0 = a.x0, moved
     again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
+    if again is not None and _is_stalled(again):
+        a.x0, a.held = again["x"], _at_kinks(a, again, evaluate)
+        others = _solve(a, trace, rows, again["fun"], evaluate, options) if a.held else None
+        a.held = []
+        if others is not None and others["cost"] < again["cost"]:
+            others["nfev"] += again["nfev"]
+            again = others
     a.x0 = start
     if again is None or not again["cost"] < found["cost"]:
         found.update(_STILL_FALLS)

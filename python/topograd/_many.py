@@ -19,6 +19,9 @@ from ._trace import Trace, TracingError, as_numpy, location_of
 
 #: Problems whose cost is compared with that of the function's numbers.
 _CHECKED = 8
+#: Share by which unknowns that are together may differ, how many unknowns there may be, and shares by which
+#: one looks apart.
+_TOGETHER, _MOST_TOGETHER, _APART = 1e-2, 16, (0.3, 0.1, 0.03, 0.01)
 
 
 def _array(value: Any, name: str) -> np.ndarray:
@@ -240,8 +243,9 @@ def _traced(a: _Arguments) -> OptimizeResult:
     x = a.starts.copy()
     found = one.solve(x, a.settings, a.covariances)
     _check(a, a.starts, found["initial_cost"])
-    status, cost, steps = found["status"], found["cost"], found["steps"]
     _go_on_from_kinks(a, one, x, found)
+    _go_on_from_saddles(a, one, x, found)
+    status, cost, steps = found["status"], found["cost"], found["steps"]
     _check(a, x, cost)
     result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=1 + steps,
                             message=found["summary"].message, summary=found["summary"])
@@ -276,46 +280,85 @@ def _check(a: _Arguments, x: np.ndarray, costs: np.ndarray) -> None:
                                f"{np.array2string(x[k], precision=6)}, the function {cost:.9g}")
 
 
+class _Lowest:
+    """The lowest points that were found beside results."""
+
+    def __init__(self, a: _Arguments, one: _Prototype, x: np.ndarray, cost: np.ndarray) -> None:
+        self._a, self._one, self._x = a, one, x
+        self.moved, self._least = x.copy(), cost.copy()
+
+    def look(self, at: np.ndarray, beside: np.ndarray, gain: np.ndarray) -> None:
+        """Takes points beside the results of the problems `at` whose costs are lower by more than gain."""
+        inside = np.all((beside >= self._a.lower) & (beside <= self._a.upper), axis=1)
+        at, beside, gain = at[inside], beside[inside], gain[inside]
+        if at.size == 0:
+            return
+        costs = self._one.solve(beside.copy(), {**self._a.settings, "max_iterations": 0}, False, at)["initial_cost"]
+        lower = costs < self._least[at] - gain
+        self.moved[at[lower]], self._least[at[lower]] = beside[lower], costs[lower]
+
+    def solve_on(self, found: dict) -> bool:
+        """Solves on from them, and keeps what is lower. False if there are none."""
+        a, x, cost = self._a, self._x, found["cost"]
+        some = np.flatnonzero(np.any(self.moved != x, axis=1))
+        if some.size == 0:
+            return False
+        again_x = self.moved[some]
+        again = self._one.solve(again_x, a.settings, a.covariances, some)
+        better = (again["cost"] < cost[some]) & (again["status"] >= 0)
+        at = some[better]
+        x[at], cost[at], found["status"][at] = again_x[better], again["cost"][better], again["status"][better]
+        found["steps"][some] += again["steps"]
+        if a.covariances:
+            size = a.n * a.n
+            found["covariance"].reshape(a.count, size)[at] = again["covariance"].reshape(-1, size)[better]
+        return True
+
+
 def _go_on_from_kinks(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict) -> None:
     """Solves on from beside results where an unknown did not move and the cost is smaller beside it:
     |x| and x² have the derivative 0 at 0, where SciPy's differences lead away."""
-    status, cost, steps = found["status"], found["cost"], found["steps"]
     start = a.starts
     for _ in range(_MOST_KINKS):
         still = x == start
         if not np.any(still):
             return
-        still &= ((status > 0) & (cost > 0))[:, None]
-        moved, least = x.copy(), cost.copy()
+        still &= ((found["status"] > 0) & (found["cost"] > 0))[:, None]
+        lowest = _Lowest(a, one, x, found["cost"])
         for i in range(a.n):
             some = np.flatnonzero(still[:, i])
             for step in np.outer((1e-4, _EPS**0.5), (1, -1)).ravel():
                 if some.size == 0:
                     break
-                beside = moved[some]
+                beside = lowest.moved[some]
                 by = step * np.maximum(1.0, np.abs(x[some, i]))
                 beside[:, i] = x[some, i] + by
-                inside = (beside[:, i] >= a.lower[i]) & (beside[:, i] <= a.upper[i])
-                at, beside, by = some[inside], beside[inside], by[inside]
-                if at.size == 0:
-                    continue
-                values = one.solve(beside.copy(), {**a.settings, "max_iterations": 0}, False, at)
-                gain = 1e-13 * cost[at] + _gain_within(a.gtol, by)
-                lower = values["initial_cost"] < least[at] - gain
-                moved[at[lower]], least[at[lower]] = beside[lower], values["initial_cost"][lower]
-        some = np.flatnonzero(np.any(moved != x, axis=1))
-        if some.size == 0:
-            return
-        again_x = moved[some]
-        again = one.solve(again_x, a.settings, a.covariances, some)
-        better = (again["cost"] < cost[some]) & (again["status"] >= 0)
-        at = some[better]
+                lowest.look(some, beside, 1e-13 * found["cost"][some] + _gain_within(a.gtol, by))
         start = x.copy()
-        x[at], cost[at], status[at] = again_x[better], again["cost"][better], again["status"][better]
-        steps[some] += again["steps"]
-        if a.covariances:
-            size = a.n * a.n
-            found["covariance"].reshape(a.count, size)[at] = again["covariance"].reshape(-1, size)[better]
+        if not lowest.solve_on(found):
+            return
+
+
+def _go_on_from_saddles(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict) -> None:
+    """Solves on from beside results where two unknowns began and ended together, if the cost is smaller
+    where they are apart: exact derivatives never part two terms that are the same."""
+    pairs = [(i, j) for i in range(a.n) for j in range(i) if np.any(a.starts[:, i] == a.starts[:, j])]
+    if a.n > _MOST_TOGETHER or not pairs:
+        return
+    for _ in range(_MOST_KINKS):
+        lowest = _Lowest(a, one, x, found["cost"])
+        unsolved = (found["status"] <= 0) | ~(found["cost"] > 0)
+        for i, j in pairs:
+            first, other = x[:, i], x[:, j]
+            together = (a.starts[:, i] == a.starts[:, j]) & (np.abs(first - other) <= _TOGETHER * np.abs(first))
+            some = np.flatnonzero(together & (first != 0) & ~unsolved)
+            for share in _APART if some.size > 0 else ():
+                beside = x[some]
+                beside[:, i] *= 1 + share
+                beside[:, j] *= 1 - share
+                lowest.look(some, beside, max(a.ftol, 10 * _EPS) * found["cost"][some])
+        if not lowest.solve_on(found):
+            return
 
 
 def _robust_covariances(a: _Arguments, x: np.ndarray) -> np.ndarray:
