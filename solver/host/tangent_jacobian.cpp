@@ -22,6 +22,18 @@ std::vector<std::uint32_t> scalars_of(const HostBlock& block) {
   return out;
 }
 
+/// Sorts the rows of each column, with the diagonal, and removes duplicates.
+void sort_columns(std::vector<std::vector<std::int32_t>>& rows) {
+  for (std::size_t c = 0; c < rows.size(); ++c) {
+    std::vector<std::int32_t>& column = rows[c];
+    const auto diagonal = static_cast<std::int32_t>(c);
+    if (column.empty() || column.front() != diagonal) column.insert(column.begin(), diagonal);
+    // Runs mostly come in order already.
+    if (!std::is_sorted(column.begin(), column.end())) std::sort(column.begin(), column.end());
+    column.erase(std::unique(column.begin(), column.end()), column.end());
+  }
+}
+
 }  // namespace
 
 TangentJacobian::TangentJacobian(const runtime::Model& model, const TangentSpace& space,
@@ -163,14 +175,7 @@ std::vector<std::vector<std::int32_t>> TangentJacobian::rows_by_column(
     for (const RunPair& pair : at)
       for (std::uint32_t c = first; c < first + pair.columns; ++c) add(c, pair.rows);
   }
-  for (std::size_t c = 0; c < columns_; ++c) {
-    std::vector<std::int32_t>& column = rows[c];
-    const auto diagonal = static_cast<std::int32_t>(c);
-    if (column.empty() || column.front() != diagonal) column.insert(column.begin(), diagonal);
-    // Runs mostly come in order already.
-    if (!std::is_sorted(column.begin(), column.end())) std::sort(column.begin(), column.end());
-    column.erase(std::unique(column.begin(), column.end()), column.end());
-  }
+  sort_columns(rows);
   return rows;
 }
 
