@@ -1024,6 +1024,19 @@ def _free(a: _Arguments, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return ~(((x <= a.lower) & (gradient > 0)) | ((x >= a.upper) & (gradient < 0)))
 
 
+def _lower_from(a: _Arguments, found: Result, at: np.ndarray, f: np.ndarray, trace: Trace, rows: Array,
+                evaluate: Callable, options: dict) -> Result | None:
+    """The solve from another point, where the rows are f, with the evaluations of both; None if it ends no
+    lower."""
+    start, a.x0 = a.x0, at
+    again = _solve(a, trace, rows, f, evaluate, options)
+    a.x0 = start
+    if again is None or not again["cost"] < found["cost"]:
+        return None
+    again["nfev"] += found["nfev"]
+    return again
+
+
 def _beyond_a_ball(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
                    options: dict) -> Result:
     """The solve without a ball from where one in a ball ended, if the gradient without units says that this
@@ -1031,13 +1044,7 @@ def _beyond_a_ball(a: _Arguments, found: Result, trace: Trace, rows: Array, eval
     asked = a.gtol > _GTOL and found["optimality"] <= a.gtol
     if not a.in_ball or asked or not found["summary"].optimality > _MOST_COSINE:
         return found
-    start, a.x0 = a.x0, found["x"]
-    again = _solve(a, trace, rows, found["fun"], evaluate, options)
-    a.x0 = start
-    if again is None or not again["cost"] < found["cost"]:
-        return found
-    again["nfev"] += found["nfev"]
-    return again
+    return _lower_from(a, found, found["x"], found["fun"], trace, rows, evaluate, options) or found
 
 
 def _promised(jacobian: np.ndarray, f: np.ndarray) -> float:
@@ -1104,13 +1111,8 @@ def _beyond_a_saddle(a: _Arguments, found: Result, trace: Trace, rows: Array, ev
     best = int(np.argmin(costs))
     if not costs[best] < (1 - max(a.ftol, _MOST_OVER_TOLERANCE * _EPS)) * found["cost"]:
         return found
-    start, a.x0 = a.x0, np.clip(x + steps[best], a.lower, a.upper)
-    again = _solve(a, trace, rows, evaluate(a.x0.copy()), evaluate, options)
-    a.x0 = start
-    if again is None or not again["cost"] < found["cost"]:
-        return found
-    again["nfev"] += found["nfev"]
-    return again
+    at = np.clip(x + steps[best], a.lower, a.upper)
+    return _lower_from(a, found, at, evaluate(at.copy()), trace, rows, evaluate, options) or found
 
 
 def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
@@ -1223,12 +1225,10 @@ def _beyond_a_stall(a: _Arguments, found: Result, trace: Trace, rows: Array, eva
     start, a.x0 = a.x0, moved
     again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
     if again is not None and _is_stalled(again):
-        a.x0, a.held = again["x"], _at_kinks(a, again, evaluate)
-        others = _solve(a, trace, rows, again["fun"], evaluate, options) if a.held else None
+        a.held = _at_kinks(a, again, evaluate)
+        if a.held:
+            again = _lower_from(a, again, again["x"], again["fun"], trace, rows, evaluate, options) or again
         a.held = []
-        if others is not None and others["cost"] < again["cost"]:
-            others["nfev"] += again["nfev"]
-            again = others
     a.x0 = start
     if again is None or not again["cost"] < found["cost"]:
         found.update(_STILL_FALLS)
@@ -1252,10 +1252,8 @@ def _beyond_gauss_newton(a: _Arguments, found: Result, trace: Trace, rows: Array
                     continue
                 if not _cost(a, f) < (1 - _MOST_GAIN) * found["cost"]:
                     continue
-                start, a.x0 = a.x0, moved
-                again = _solve(a, trace, rows, f, evaluate, {**options, "gradient_tolerance": 0.0})
-                a.x0 = start
-                if again is not None and again["cost"] < found["cost"]:
-                    again["nfev"] += found["nfev"]
+                again = _lower_from(a, found, moved, f, trace, rows, evaluate,
+                                    {**options, "gradient_tolerance": 0.0})
+                if again is not None:
                     return again
     return found
