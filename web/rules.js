@@ -184,6 +184,11 @@ export class LostColumns {
   }
 }
 
+/** What is known of the first step that is refused at a point, before it is. */
+function noTrial() {
+  return { open: true, expected: 0, nothingToGain: false, hidden: 0 };
+}
+
 /** Rules of a minimisation: plain numbers in, decisions out. They are those of the library. */
 export class Rules {
   /**
@@ -208,7 +213,7 @@ export class Rules {
     this.retried = Infinity;  // the cost where it last began to
     this.waits = this.mostWaits = 0;  // steps at the largest radius before the next such trial
     this.rowNoise = Infinity;
-    this.first = { open: true, expected: 0, nothingToGain: false, hidden: 0 };
+    this.first = noTrial();
   }
 
   /** The largest cosine between the residuals and a column of the Jacobian, and its unit. */
@@ -444,7 +449,7 @@ export class Rules {
     if (this.o.maxTrustRegionRadius >= defaults.maxTrustRegionRadius) region.restart(mostRadius);
     this.retries = true;
     this.retried = point.cost;
-    this.first = { open: true, expected: 0, nothingToGain: false, hidden: 0 };
+    this.first = noTrial();
     this.refusedRadius = Infinity;
     this.undamped = false;
     return false;

@@ -304,7 +304,7 @@ export class Stepper {
     if (!Number.isFinite(decrease)) return step;
     step.decrease = decrease;
     step.trialCost = this.move(x, 1);
-    if (this.model.corrects && this.factored !== undefined && !this.options.reuseFactor)
+    if (this.model.corrects && !request.exact && this.factored !== undefined && !this.options.reuseFactor)
       this.#correct(x, cost, step);
     if (this.slope < 0) step.dampedShare = 2 * decrease / -this.slope - 1;
     if (this.model.lower !== undefined) this.#search(x, cost, step);
