@@ -48,7 +48,7 @@ class KernelTime {
     total_ += operations;
   }
   std::size_t operations() const { return total_; }
-  /// Of one such set of blocks, in a problem with `alike` of them.
+  /// Seconds of one such set of blocks, in a problem that has `alike` of them.
   double seconds(std::size_t alike) const;
   /// No set of blocks with so many operations takes less than this.
   double least_seconds() const;

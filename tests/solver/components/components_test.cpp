@@ -601,6 +601,13 @@ TEST(Components, LimitsAreEachComponents) {
   EXPECT_GT(summary.num_iterations(), 50);
 }
 
+std::vector<Value> rows_of_line(const One& one) {
+  std::vector<Value> rows;
+  for (std::size_t i = 0; i < one.entries(0); ++i)
+    rows.push_back(one.x(0) + one.x(1) * one.data(0, i) - one.data(1, i));
+  return rows;
+}
+
 /// Lines y = a + b t, whose (JᵀJ)⁻¹ is known.
 TEST(SolveMany, FitsLinesWithTheirCovariances) {
   constexpr std::size_t kCount = 500, kPoints = 9;
@@ -615,15 +622,7 @@ TEST(SolveMany, FitsLinesWithTheirCovariances) {
   SolverOptions options;
   options.component_covariances = true;
   options.function_tolerance = 1e-15;
-  const Summary summary = solve_many(
-      kCount,
-      [](const One& one) {
-        std::vector<Value> rows;
-        for (std::size_t i = 0; i < one.entries(0); ++i)
-          rows.push_back(one.x(0) + one.x(1) * one.data(0, i) - one.data(1, i));
-        return rows;
-      },
-      starts, {.data = {t, y}}, options);
+  const Summary summary = solve_many(kCount, rows_of_line, starts, {.data = {t, y}}, options);
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
   ASSERT_EQ(summary.components.covariance.size(), 4 * kCount);
   for (std::size_t k = 0; k < kCount; ++k) {
@@ -655,15 +654,7 @@ TEST(SolveMany, CovariancesOfTimesFarAway) {
   }
   SolverOptions options;
   options.component_covariances = true;
-  const Summary summary = solve_many(
-      kCount,
-      [](const One& one) {
-        std::vector<Value> rows;
-        for (std::size_t i = 0; i < one.entries(0); ++i)
-          rows.push_back(one.x(0) + one.x(1) * one.data(0, i) - one.data(1, i));
-        return rows;
-      },
-      starts, {.data = {t, y}}, options);
+  const Summary summary = solve_many(kCount, rows_of_line, starts, {.data = {t, y}}, options);
   for (std::size_t k = 0; k < kCount; ++k) {
     long double mean = 0, squares = 0;
     for (std::size_t i = k * kPoints; i < (k + 1) * kPoints; ++i) mean += t[i] / (1.0L * kPoints);

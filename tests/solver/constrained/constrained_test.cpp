@@ -95,7 +95,7 @@ TEST(ConstrainedRun, CurvatureIsThatOfFreeUnknowns) {
   }
 }
 
-// Of energies it is 100 ‖∇²f v‖ / ‖v‖, here at a point without slope.
+// The curvature of energies is 100 ‖∇²f v‖ / ‖v‖, here at a point without slope.
 TEST(ConstrainedRun, CurvatureOfEnergies) {
   for (const double stiffness : {7e-3, 7.0, 7e3}) {
     std::vector<double> x = {0};

@@ -554,7 +554,7 @@ struct HangingChain {
   Problem problem;
 };
 
-// What a gradient promises is compared with what the verdict claims, in one unit.
+// The gain that a gradient promises and the one that the verdict denies have one unit.
 TEST(Solve, UnitsOfEnergiesChangeNoVerdict) {
   const auto solved = [](Method method, double energy) {
     std::vector<double> x = {-1.2, 1, 3};
