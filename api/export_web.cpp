@@ -6,6 +6,7 @@
 #include "../ir/error.hpp"
 #include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
+#include "../solver/linear/cholesky.hpp"
 #include "../solver/linear/factor/elimination.hpp"
 #include "../solver/model/model.hpp"
 #include "../solver/plan/decide.hpp"
@@ -296,10 +297,7 @@ std::vector<std::uint32_t> elimination_order(const runtime::Model& model) {
 bool corrects_steps(const runtime::Model& model) {
   if (model.manifolds != nullptr || !model.lower.empty() || model.scalars <= kLargestFactorised)
     return false;
-  return std::ranges::none_of(
-             model.terms,
-             [](const runtime::Term& term) { return term.energy || term.loss != nullptr; }) &&
-         find_elimination(model, {}).pays();
+  return CholeskyStep::has_rows_of_cost(model) && find_elimination(model, {}).pays();
 }
 
 std::vector<double> present_point(const Problem& problem) {

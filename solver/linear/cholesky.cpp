@@ -249,12 +249,8 @@ struct CholeskyStep::Impl {
     for (std::size_t k = 0; k < error.size(); ++k) error[k] += residuals[k];
   }
 
-  /// Rows of losses are not those of residuals().
   bool corrects() const {
-    return by_blocks && !asked.limits && model.rows > 0 &&
-           std::ranges::none_of(model.terms, [](const runtime::Term& term) {
-             return term.energy || term.loss != nullptr;
-           });
+    return by_blocks && !asked.limits && CholeskyStep::has_rows_of_cost(model);
   }
 
   const runtime::Model& model;
@@ -284,6 +280,13 @@ CholeskyStep::~CholeskyStep() = default;
 
 std::uint64_t CholeskyStep::most_by_rows(const runtime::Model& model) {
   return most_unknowns(model.rows, kMostByRows);
+}
+
+bool CholeskyStep::has_rows_of_cost(const runtime::Model& model) {
+  // Rows of losses are not those of residuals().
+  return model.rows > 0 && std::ranges::none_of(model.terms, [](const runtime::Term& term) {
+           return term.energy || term.loss != nullptr;
+         });
 }
 
 std::uint64_t CholeskyStep::most_undamped(const runtime::Engine&) const {

@@ -44,6 +44,8 @@ class CholeskyStep final : public StepSolver {
 
   /// Most unknowns for which a QR of the Jacobian serves where a factor has too few digits.
   static std::uint64_t most_by_rows(const runtime::Model& model);
+  /// True if residuals() are the rows of the cost: then steps by a factor of schur are corrected.
+  static bool has_rows_of_cost(const runtime::Model& model);
   std::uint64_t most_undamped(const runtime::Engine& engine) const override;
   bool knows_columns(const runtime::Engine& /*engine*/) const override { return true; }
   std::vector<double> column_squares(runtime::Engine& engine) override;
