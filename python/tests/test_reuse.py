@@ -79,6 +79,23 @@ class Reuse(unittest.TestCase):
         if "loss" not in kwargs:
             np.testing.assert_allclose(found.jac.T @ found.fun, found.grad, 1e-6, 1e-9)
 
+    def test_an_array_x_scale(self):
+        """Steps are in a ball, and the trace has the scale in it: a key of its own, and the same engine."""
+        kwargs = {"x_scale": np.array([2.0, 1.0, 0.5]), "bounds": ([0, 0, -5], [10, 10, 10])}
+        for seed in range(5):
+            y = data(seed)
+            found = topograd.least_squares(decay, [1.0 + 0.1 * seed, 1, 0], args=(T, y), **kwargs,
+                                           options={"fallback": False})
+            expected = scipy.optimize.least_squares(decay, [1.0, 1, 0], args=(T, y), **kwargs,
+                                                    xtol=1e-12, ftol=1e-12, gtol=1e-12)
+            np.testing.assert_allclose(found.x, expected.x, 1e-5)
+            np.testing.assert_allclose(found.cost, expected.cost, 1e-8)
+        self.assertEqual(self.traced, 2)
+        kwargs["x_scale"] = np.array([2.0, 1.0, 5.0])
+        found = topograd.least_squares(decay, [1.0, 1, 0], args=(T, data(0)), **kwargs)
+        np.testing.assert_allclose(found.fun, decay(found.x, T, data(0)), 1e-12, 1e-12)
+        self.assertEqual(self.traced, 3)
+
     def test_other_numbers_are_put_into_the_trace(self):
         for seed in range(6):
             self.check(decay, [1, 1, 0.0], T, data(seed))

@@ -406,9 +406,9 @@ def _still_agrees(a: _Arguments, engine: Any, evaluate: Callable,
     x = engine.unknowns
     beside = x + (0.1 + np.abs(x)) * _parts(x.size)
     if a.bounded:
-        beside = np.clip(beside, a.lower, a.upper)
+        beside = np.clip(beside, a.lower / a.scale, a.upper / a.scale)
     with np.errstate(all="ignore"):
-        f = evaluate(beside.copy())
+        f = evaluate(beside * a.scale)
     return f.size == engine.model.row_count() and _agrees(engine.deviation, engine.values, beside, f,
                                                           tolerance)
 
@@ -582,6 +582,16 @@ class Engine:
             self.model.set_bounds(some.tolist(), lower, upper)
         if a.held:
             self.model.fix(a.held, True)
+        self._make_solver(a, options)
+
+    def start(self, a: _Arguments, options: dict) -> None:
+        """Starts where the arguments say."""
+        self.unknowns[...] = a.x0 / a.scale
+        if a.is_limited:
+            self._make_solver(a, options)
+
+    def _make_solver(self, a: _Arguments, options: dict) -> None:
+        """The solver from where the unknowns are: a ball has the size that the Jacobian has there."""
         given = {
             "function_tolerance": a.ftol,
             "parameter_tolerance": a.xtol,
@@ -604,7 +614,7 @@ def _settings(a: _Arguments, options: dict) -> Any:
     if callable(a.loss) or a.callback is not None:
         return None
     bounds = (a.lower.tobytes(), a.upper.tobytes()) if a.bounded else None
-    return (a.loss, a.f_scale, a.ftol, a.xtol, a.gtol, a.max_nfev, bounds, tuple(options.items()))
+    return (a.loss, a.f_scale, a.ftol, a.xtol, a.gtol, a.max_nfev, bounds, a.is_limited, tuple(options.items()))
 
 
 def _engine(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray, options: dict,
@@ -624,7 +634,8 @@ def _engine(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray, options: d
             kept.keeps_engine = False
             return Engine(a, trace, rows, f0, options)
         kept.keep_engine(settings, engine)
-    engine.unknowns[...] = a.x0
+    else:
+        engine.start(a, options)
     return engine
 
 
@@ -702,9 +713,10 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
 
 def _read(a: _Arguments, fun: Callable, args: tuple, kwargs: dict, f0: np.ndarray) -> Any:
     """What the function reads, if its trace is worth keeping; else None."""
-    if a.in_ball or f0.size > _MOST_ROWS_KEPT or not isinstance(args, tuple):
+    if f0.size > _MOST_ROWS_KEPT or not isinstance(args, tuple):
         return None
-    return _reuse.read(fun, args, kwargs, a.x0.size)
+    scaled = a.scale.tobytes() if a.in_ball else None  # the trace has its numbers
+    return _reuse.read(fun, args, kwargs, (a.x0.size, scaled))
 
 
 def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,

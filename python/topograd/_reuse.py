@@ -54,7 +54,7 @@ class Reading:
 
     __slots__ = ("key", "arrays", "objects", "_places", "_left", "_held")
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict, size: int) -> None:
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, size: Any) -> None:
         self.arrays: list[np.ndarray] = []
         #: what the key has by its address, which must not be that of something else
         self.objects: list[Any] = []
@@ -183,8 +183,9 @@ class Reading:
         return (*found, self._values(tuple(value.__dict__.items())))
 
 
-def read(function: Callable, args: tuple, kwargs: dict, size: int) -> Reading | None:
-    """What function(x, *args, **kwargs) reads, with x of this size; None if that cannot be said."""
+def read(function: Callable, args: tuple, kwargs: dict, size: Any) -> Reading | None:
+    """What function(x, *args, **kwargs) reads, with x of this size, which is hashable; None if that cannot
+    be said."""
     try:
         reading = Reading(function, args, kwargs, size)
         hash(reading.key)
