@@ -121,6 +121,13 @@ FUNCTIONS = {
     "solve5 again": lambda x: [np.linalg.solve(definite5(x)[::-1], x[:5] * k) for k in (1.0, 2.0, 3.0)],
     "solve5 after det": lambda x: solves_after_determinant(definite5(x)[[2, 0, 1, 4, 3]], x[:5]),
     "solve5m": lambda x: np.linalg.solve(definite5(x), np.outer(x[:5], [1.0, 2])),
+    "solve of each size": lambda x: np.concatenate([
+        np.linalg.solve(definite5(x)[:n, :n].T, np.outer(x[:n], [1.0, 2])).ravel() for n in (1, 2, 3, 4, 5)]),
+    "inv of each size": lambda x: np.concatenate([
+        np.linalg.inv(definite5(x)[n:, n:] + np.triu(np.ones((5 - n, 5 - n)), 1)).ravel() for n in (1, 2, 3, 4)]),
+    "det of each size": lambda x: np.array([
+        np.linalg.det(definite5(x)[n:, n:] + np.triu(np.ones((5 - n, 5 - n)), 1)) for n in (1, 2, 3, 4)]),
+    "inv of several": lambda x: np.linalg.inv(np.stack([definite5(x)[:2, :2], definite5(x)[2:4, 2:4]])),
     "inv5": lambda x: np.linalg.inv(definite5(x)),
     "det5": lambda x: np.linalg.det(definite5(x)),
     "pinv": lambda x: np.linalg.pinv(m43(x)),

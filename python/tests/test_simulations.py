@@ -291,6 +291,24 @@ class Shared(unittest.TestCase):
         found = topograd.least_squares(f, [0.5, 1.0], options={"fallback": False})
         np.testing.assert_allclose(found.x, [np.log(2), 1 / np.log(2)], 1e-7)
 
+    def test_steps_that_solve_with_one_matrix_multiply_by_its_inverse(self):
+        def heat(p, n=12, steps=30):
+            r = p[0] * 0.01 * (n - 1) ** 2
+            a = np.eye(n) * (1 + 2 * r) - r * np.eye(n, k=1) - r * np.eye(n, k=-1)
+            u, out = p[1] * np.sin(np.pi * np.linspace(0, 1, n)), []
+            for _ in range(steps):
+                u = np.linalg.solve(a, u)
+                out.append(u[n // 2])
+            return np.array(out)
+
+        at, sizes = np.array([0.8, 1.7]), []
+        for steps in (30, 130):
+            found, jacobian, trace = values_and_jacobian(lambda p: heat(p, steps=steps), at)
+            np.testing.assert_allclose(found, heat(at, steps=steps), 1e-11)
+            np.testing.assert_allclose(jacobian, differences(lambda p: heat(p, steps=steps), at), 1e-6, 1e-8)
+            sizes.append(trace.graph.size())
+        self.assertLessEqual(sizes[1] - sizes[0], 500)  # five operations a step
+
 
 class Scan(unittest.TestCase):
     def test_is_the_plain_loop(self):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from typing import Any
 
@@ -22,10 +24,15 @@ _numpy: Any = np
 _MOST_ROWS = 24
 
 
-def _square(trace: Trace, a: Any, name: str) -> Array:
+def _of_any_size(trace: Trace, a: Any) -> Array:
     m = trace.array(a)
     if m.ndim < 2 or m.shape[-1] != m.shape[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    return m
+
+
+def _square(trace: Trace, a: Any, name: str) -> Array:
+    m = _of_any_size(trace, a)
     if m.shape[-1] > _MOST_ROWS:
         raise TracingError(f"{name} of matrices above {_MOST_ROWS} x {_MOST_ROWS} cannot be traced")
     return m
@@ -109,7 +116,7 @@ def _solve_triangular(trace: Trace, a: Any, b: Any, trans: Any = 0, lower: bool 
 class _Factor:
     """Gauss' elimination of a matrix, on rows, which are exchanged by selections where a pivot is smaller.
 
-    What solves the same matrix again, as the steps of an implicit integrator do, uses its numbers."""
+    What solves the same matrix again, as the steps of an implicit integrator do, multiplies by its inverse."""
 
     def __init__(self, m: Array) -> None:
         self.n = n = m.shape[-1]
@@ -127,8 +134,8 @@ class _Factor:
             self.steps.append((swaps, factors))
         self.pivots = [row[..., :1] for row in rows]
         self._rows = rows
-        self._upper: Any = None
-        self._lower: Any = None
+        self._was_solved = False
+        self._inverse: Any = None
 
     def determinant(self) -> Any:
         out: Any = 1.0
@@ -141,17 +148,21 @@ class _Factor:
 
     def solve(self, trace: Trace, right: Array) -> Array:
         """The columns of m⁻¹ right."""
+        if self._inverse is None and self._was_solved:
+            self._inverse = self._solve(trace, trace.numbers(np.eye(self.n)))
+        self._was_solved = True
+        if self._inverse is None:
+            return self._solve(trace, right)
+        return np.matmul(self._inverse, right)
+
+    def _solve(self, trace: Trace, right: Array) -> Array:
         n, found = self.n, [None] * self.n
-        if self._upper is None:
-            rest = trace.stack(self._forward([right[..., i, :] for i in range(n)]), -2)
-            self._upper = [trace.stack([self._rows[i][..., k - i] for i in range(k)], -1) if k else None
-                           for k in range(n)]
-        else:
-            rest = self._forward_again(trace, right)
+        rest = trace.stack(self._forward([right[..., i, :] for i in range(n)]), -2)
         for k in range(n - 1, -1, -1):
             found[k] = rest[..., k, :] / self.pivots[k]
             if k:
-                rest = rest[..., :k, :] - self._upper[k][..., np.newaxis] * found[k][..., np.newaxis, :]
+                column = trace.stack([self._rows[i][..., k - i] for i in range(k)], -1)
+                rest = rest[..., :k, :] - column[..., np.newaxis] * found[k][..., np.newaxis, :]
         return trace.stack(found, -2)
 
     def _forward(self, rows: list[Any]) -> list[Any]:
@@ -161,28 +172,6 @@ class _Factor:
             for i, factor in enumerate(factors, j + 1):
                 rows[i] = rows[i] - factor * rows[j]
         return rows
-
-    def _forward_again(self, trace: Trace, right: Array) -> Array:
-        """The same by whole columns, from a permutation that is written out once."""
-        n = self.n
-        if self._lower is None:
-            order = [trace.numbers(row) for row in np.eye(n)]
-            columns: list[list[Any]] = []  # of the factor, whose numbers follow later exchanges
-            for j, (swaps, factors) in enumerate(self.steps):
-                for i, swap in enumerate(swaps, j + 1):
-                    order[j], order[i] = _exchanged(swap, order[j], order[i])
-                    for column in columns:
-                        column[j], column[i] = _exchanged(swap, column[j], column[i])
-                columns.append([None] * (j + 1) + factors)
-            self._lower = (trace.stack(order, -2), [trace.concatenate(column[j + 1:], -1)
-                                                    for j, column in enumerate(columns[:-1])])
-        order, lower = self._lower
-        rest = np.matmul(order, right)
-        done = []
-        for factors in lower:
-            done.append(rest[..., 0, :])
-            rest = rest[..., 1:, :] - factors[..., np.newaxis] * done[-1][..., np.newaxis, :]
-        return trace.stack([*done, rest[..., 0, :]], -2)
 
 
 def _exchanged(swap: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -381,48 +370,99 @@ def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     return reduce(trace, "add", np.abs(array) ** ord, axis, keepdims) ** (1.0 / ord)
 
 
+@functools.lru_cache(maxsize=None)
+def _places(n: int) -> tuple[np.ndarray, ...]:
+    """Of the adjugate of n x n numbers, row by row, n from 2 to 4: signs, and the places of factors whose
+    products are summed with alternating signs. For n = 4 the second factors are minors of two rows."""
+    at = np.arange(n * n).reshape(n, n)
+    kept = [[k for k in range(n) if k != i] for i in range(n)]
+    pairs = list(itertools.combinations(range(n), 2))
+    signs, factors = [], []
+    for i, j in itertools.product(range(n), repeat=2):
+        signs.append((-1.0) ** (i + j))
+        rows, columns = kept[j], kept[i]
+        if n == 2:
+            factors.append([at[rows[0], columns[0]]])
+        elif n == 3:
+            (p, q), (k, m) = rows, columns
+            factors.append([at[p, k], at[q, m], at[p, m], at[q, k]])
+        else:  # along the row that is alone among the first or the last two
+            row, first = (1 - j, len(pairs)) if j < 2 else (5 - j, 0)
+            others = [first + pairs.index((columns[1], columns[2])), first + pairs.index((columns[0], columns[2])),
+                      first + pairs.index((columns[0], columns[1]))]
+            factors.append([v for k, other in zip(columns, others) for v in (at[row, k], other)])
+    return (np.array(signs), *np.array(factors).T.copy())
+
+
+def _of_places(trace: Trace, flat: Array, places: np.ndarray) -> Array:
+    """flat[..., places]."""
+    if flat.ndim == 1:
+        return trace.wrap(trace.graph.gather(flat._whole_node(), places), places.shape)
+    return flat[..., places]
+
+
+class _Adjugate:
+    """Cramer's rule for matrices up to 4 x 4: some operations on whole arrays."""
+
+    def __init__(self, trace: Trace, m: Array) -> None:
+        n = m.shape[-1]
+        flat = m.reshape(m.shape[:-2] + (n * n,))
+        signs, *places = _places(n)
+        if n == 2:
+            found = _of_places(trace, flat, places[0])
+        elif n == 3:
+            a, b, c, d = (_of_places(trace, flat, p) for p in places)
+            found = a * b - c * d
+        else:
+            p, q = np.array(list(itertools.combinations(range(4), 2))).T
+            a, b, c, d = (_of_places(trace, flat, np.concatenate([k, k + 8])) for k in (p, q + 4, q, p + 4))
+            minors = a * b - c * d
+            a, b, c = (_of_places(trace, flat, places[k]) * _of_places(trace, minors, places[k + 1])
+                       for k in (0, 2, 4))
+            found = a - b + c
+        #: det(m) m⁻¹, and det(m)
+        self.adjugate = (found * signs).reshape(m.shape)
+        self.determinant = reduce(trace, "add", m[..., 0, :] * self.adjugate[..., :, 0], -1)
+
+
+def _adjugate(trace: Trace, m: Array) -> _Adjugate:
+    key = m._whole_place()
+    if key not in trace.factors:
+        trace.factors[key] = _Adjugate(trace, m)
+    return trace.factors[key]
+
+
 @implements(np.linalg.det)
 def _det(trace: Trace, a: Any) -> Array:
-    m = trace.array(a)
-    n = m.shape[-1]
-    if n == 1:
+    m = _of_any_size(trace, a)
+    if m.shape[-1] == 1:
         return m[..., 0, 0]
-    if n > 4:
-        return determinant_large(trace, m)
-    rest = list(range(n))
-    terms: Any = 0.0
-    for k in range(n):
-        columns = rest[:k] + rest[k + 1:]
-        minor = _det(trace, m[..., 1:, :][..., columns])
-        term = m[..., 0, k] * minor
-        terms = term if k == 0 else terms + term if k % 2 == 0 else terms - term
-    return terms
+    return determinant_large(trace, m) if m.shape[-1] > 4 else _adjugate(trace, m).determinant
 
 
 @implements(np.linalg.inv)
 def _inv(trace: Trace, a: Any) -> Array:
-    m = trace.array(a)
-    n = m.shape[-1]
-    if n > 4:
+    m = _of_any_size(trace, a)
+    if m.shape[-1] == 1:
+        return 1.0 / m
+    if m.shape[-1] > 4:
         return inverse_large(trace, m)
-    rows = []
-    for i in range(n):
-        row = []
-        for j in range(n):
-            keep_rows = [k for k in range(n) if k != j]
-            keep_columns = [k for k in range(n) if k != i]
-            minor = (m[..., keep_rows, :][..., keep_columns] if n > 1 else None)
-            cofactor = _det(trace, minor) if n > 1 else m[..., 0, 0] * 0.0 + 1.0
-            row.append(cofactor if (i + j) % 2 == 0 else -cofactor)
-        rows.append(trace.stack(row, -1))
-    return trace.stack(rows, -2) / _det(trace, m)[..., np.newaxis, np.newaxis]
+    found = _adjugate(trace, m)
+    return found.adjugate / found.determinant[..., np.newaxis, np.newaxis]
 
 
 @implements(np.linalg.solve)
 def _solve(trace: Trace, a: Any, b: Any) -> Array:
-    if np.shape(a)[-1] > 4:
-        return solve_large(trace, a, b)
-    return _numpy.matmul(_inv(trace, a), trace.array(b))
+    m = _of_any_size(trace, a)
+    if m.shape[-1] > 4:
+        return solve_large(trace, m, b)
+    right = trace.array(b)
+    if m.shape[-1] == 1:
+        return right / (m[..., 0] if right.ndim == 1 else m)
+    found = _adjugate(trace, m)
+    product = _numpy.matmul(found.adjugate, right)
+    under = found.determinant
+    return product / (under[..., np.newaxis] if right.ndim == 1 else under[..., np.newaxis, np.newaxis])
 
 
 COMPLEX_FUNCTIONS[np.linalg.solve] = solve_complex
