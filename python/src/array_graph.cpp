@@ -583,4 +583,146 @@ std::optional<std::vector<NodeId>> ArrayGraph::difference(NodeId root,
   return out;
 }
 
+namespace {
+
+/// Marks elements at equal distances.
+void mark_line(std::uint8_t* first, std::int64_t stride, std::size_t count) {
+  if (stride == 1)
+    std::fill_n(first, count, 1);
+  else if (stride == -1)
+    std::fill_n(first - (static_cast<std::int64_t>(count) - 1), count, 1);
+  else
+    for (std::size_t k = 0; k < (stride == 0 ? 1 : count); ++k, first += stride) *first = 1;
+}
+
+/// Marks the elements of a view, of which group k / extent is asked for, line by line.
+void mark_some(const Layout& layout, std::span<const std::uint8_t> own, std::size_t extent,
+               std::uint8_t* of) {
+  const std::size_t inner =
+      layout.shape.empty() ? 1 : static_cast<std::size_t>(layout.shape.back());
+  const std::int64_t stride = layout.shape.empty() ? 0 : layout.strides.back();
+  const std::size_t line = extent == 1 ? inner : inner % extent == 0 ? extent : 1;
+  for (std::size_t k = 0; k < own.size() * extent; k += line) {
+    const std::span<const std::uint8_t> asked =
+        extent == 1 ? own.subspan(k, line) : own.subspan(k / extent, 1);
+    const auto marked = static_cast<std::size_t>(std::ranges::count(asked, 1));
+    if (marked == 0) continue;
+    std::uint8_t* at = of + layout.element(k);
+    if (marked == asked.size()) {
+      mark_line(at, stride, line);
+      continue;
+    }
+    for (const std::uint8_t one : asked) {
+      if (one != 0) *at = 1;
+      at += stride;
+    }
+  }
+}
+
+/// Terms of sums from which on their products are no elements of their own.
+constexpr std::size_t kLeastTerms = 4;
+
+/// For each node up to a root: 1 for products that one sum reads, in its order, at equal distances
+/// of their factors.
+std::vector<std::uint8_t> products_of_sums(const ArrayGraph& graph, NodeId root) {
+  std::vector<std::uint8_t> out(root + std::size_t{1}, 0);
+  std::vector<std::uint32_t> readers(root + std::size_t{1}, 0);
+  for (NodeId id = 0; id <= root; ++id)
+    for (const View& view : graph[id].operands) ++readers[view.node];
+  for (NodeId id = 0; id <= root; ++id) {
+    const ArrayGraph::Node& node = graph[id];
+    if (node.kind != ArrayGraph::Kind::reduce || node.op != ir::Op::Add ||
+        node.extent < kLeastTerms)
+      continue;
+    const NodeId product = node.operands[0].node;
+    const ArrayGraph::Node& of = graph[product];
+    const auto in_lines = [&](const View& view) {
+      return view.layout.shape.empty() ||
+             static_cast<std::size_t>(view.layout.shape.back()) % node.extent == 0;
+    };
+    out[product] = of.kind == ArrayGraph::Kind::apply && of.op == ir::Op::Mul &&
+                   readers[product] == 1 && node.operands[0].layout.is_identity(of.size) &&
+                   std::ranges::all_of(of.operands, in_lines);
+  }
+  return out;
+}
+
+}  // namespace
+
+void Needed::need_factors(NodeId product, std::span<const std::uint8_t> sums, std::size_t terms) {
+  for (const View& view : graph_[product].operands) {
+    std::uint8_t* const of = needed_.data() + first_[view.node];
+    const std::int64_t stride = view.layout.shape.empty() ? 0 : view.layout.strides.back();
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      if (sums[k] != 0) mark_line(of + view.layout.element(k * terms), stride, terms);
+  }
+}
+
+void Needed::need(const View& view) {
+  const Layout& layout = view.layout;
+  std::uint8_t* const of = needed_.data() + first_[view.node];
+  const std::size_t line = layout.shape.empty() ? 1 : static_cast<std::size_t>(layout.shape.back());
+  const std::int64_t stride = layout.shape.empty() ? 0 : layout.strides.back();
+  for (std::size_t k = 0; k < layout.size(); k += line)
+    mark_line(of + layout.element(k), stride, line);
+}
+
+void Needed::need_operands(NodeId id) {
+  const ArrayGraph::Node& node = graph_[id];
+  const std::span<const std::uint8_t> own = of(id);
+  switch (node.kind) {
+    case ArrayGraph::Kind::unknowns:
+    case ArrayGraph::Kind::numbers:
+    case ArrayGraph::Kind::scalar: return;
+    case ArrayGraph::Kind::gather:
+    case ArrayGraph::Kind::join:
+      for (std::size_t k = 0; k < node.size; ++k) {
+        if (own[k] == 0) continue;
+        const std::size_t part = node.kind == ArrayGraph::Kind::join ? node.parts()[k] : 0;
+        needed_[first_[node.operands[part].node] + node.positions()[k]] = 1;
+      }
+      return;
+    case ArrayGraph::Kind::apply:
+    case ArrayGraph::Kind::reduce:
+      operations_ += count_[id] * (node.kind == ArrayGraph::Kind::apply ? 1 : node.extent - 1);
+      if (const NodeId product = node.operands[0].node; is_of_sum(product)) {
+        count_[product] = count_[id] * node.extent;
+        operations_ += count_[product];
+        need_factors(product, own, node.extent);
+        return;
+      }
+      for (const View& view : node.operands) {
+        if (count_[id] == node.size)
+          need(view);
+        else
+          mark_some(view.layout, own, node.extent, needed_.data() + first_[view.node]);
+      }
+  }
+}
+
+Needed::Needed(const ArrayGraph& graph, NodeId root, std::span<const Index> rows,
+               bool by_accumulations)
+    : graph_(graph) {
+  const std::size_t nodes = root + std::size_t{1};
+  first_.resize(nodes + 1);
+  const std::vector<std::uint8_t> are_of_sums = products_of_sums(graph, root);
+  for (NodeId id = 0; id <= root; ++id)
+    first_[id + 1] = first_[id] + (are_of_sums[id] != 0 ? 0 : graph[id].size);
+  needed_.assign(first_[nodes], 0);
+  count_.assign(nodes, 0);
+  for (const Index row : rows) needed_[first_[root] + row] = 1;
+  for (NodeId id = root + 1; id-- > 0;) {
+    const std::span<const std::uint8_t> own = of(id);
+    if (is_of_sum(id)) continue;
+    count_[id] = static_cast<std::size_t>(std::ranges::count(own, 1));
+    if (count_[id] == 0) continue;
+    const ArrayGraph::Accumulation* const scan =
+        by_accumulations ? graph.accumulation(id) : nullptr;
+    if (scan != nullptr)
+      need(scan->operand);
+    else
+      need_operands(id);
+  }
+}
+
 }  // namespace topograd::python

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,23 @@ struct Layout {
   Index element(std::uint64_t k) const;
   /// True if element k of the view is element k of an array with `size` elements.
   bool is_identity(std::size_t size) const;
+  /// Calls f(k, element) for the elements of the view, in their order.
+  template <class F>
+  void for_elements(const F& f) const {
+    const std::size_t axes = shape.size(), all = size();
+    if (axes <= 1) {
+      const std::int64_t stride = axes == 0 ? 0 : strides[0];
+      std::int64_t at = offset;
+      for (std::size_t k = 0; k < all; ++k, at += stride) f(k, static_cast<std::size_t>(at));
+      return;
+    }
+    const auto inner = static_cast<std::size_t>(shape.back());
+    const std::int64_t stride = strides.back();
+    for (std::size_t k = 0; k < all; k += inner) {
+      std::int64_t at = element(k);
+      for (std::size_t j = 0; j < inner; ++j, at += stride) f(k + j, static_cast<std::size_t>(at));
+    }
+  }
   /// The same view with as few axes as possible.
   Layout simplified() const;
   /// True if all elements of the view are elements of an array that has so many.
@@ -240,6 +258,38 @@ class ArrayGraph {
   std::deque<Node> nodes_;
   std::vector<NodeId> shared_;               // ascending
   std::vector<Accumulation> accumulations_;  // ascending
+};
+
+/// The elements of all nodes that some elements of a root need.
+class Needed {
+ public:
+  ///   by_accumulations  running results are computed by accumulate(), from all of its operand
+  ///
+  /// Cost: linear in the elements of the nodes up to the root, a nanosecond each.
+  Needed(const ArrayGraph& graph, NodeId root, std::span<const Index> rows, bool by_accumulations);
+
+  std::size_t count(NodeId id) const { return count_[id]; }
+  /// True for products that are added up as they are computed, by the one sum that reads them. They
+  /// are not looked at one by one.
+  bool is_of_sum(NodeId id) const {
+    return first_[id] == first_[id + std::size_t{1}] && graph_[id].size > 0;
+  }
+  /// Each element of a node: 1 if it is needed, else 0.
+  std::span<const std::uint8_t> of(NodeId id) const {
+    return std::span(needed_).subspan(first_[id], first_[id + std::size_t{1}] - first_[id]);
+  }
+  /// Operations on numbers that compute these elements.
+  std::size_t operations() const { return operations_; }
+
+ private:
+  void need(const View& view);
+  void need_operands(NodeId id);
+  void need_factors(NodeId product, std::span<const std::uint8_t> sums, std::size_t terms);
+
+  const ArrayGraph& graph_;
+  std::vector<std::size_t> first_, count_;  // by node
+  std::vector<std::uint8_t> needed_;        // by element
+  std::size_t operations_ = 0;
 };
 
 }  // namespace topograd::python

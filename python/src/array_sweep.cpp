@@ -2,6 +2,7 @@
 #include "array_sweep.hpp"
 
 #include "../../ir/hash.hpp"
+#include "products.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,24 +23,6 @@ constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 constexpr std::size_t kLeastOnNumbers = 8, kMostUnneeded = 4;
 /// Columns of one sweep.
 constexpr std::size_t kWide = 16;
-
-/// Calls f(k, element) for the elements of a view.
-template <class F>
-void for_elements(const Layout& layout, const F& f) {
-  const std::size_t axes = layout.shape.size(), size = layout.size();
-  if (axes <= 1) {
-    const std::int64_t stride = axes == 0 ? 0 : layout.strides[0];
-    std::int64_t at = layout.offset;
-    for (std::size_t k = 0; k < size; ++k, at += stride) f(k, static_cast<std::size_t>(at));
-    return;
-  }
-  const auto inner = static_cast<std::size_t>(layout.shape.back());
-  const std::int64_t stride = layout.strides.back();
-  for (std::size_t k = 0; k < size; k += inner) {
-    std::int64_t at = layout.element(k);
-    for (std::size_t j = 0; j < inner; ++j, at += stride) f(k + j, static_cast<std::size_t>(at));
-  }
-}
 
 /// True if an operation is evaluated as it is. Square roots need care at 0.
 bool is_plain(const ArrayGraph& graph, const ArrayGraph::Node& node) {
@@ -80,19 +63,20 @@ class Reading {
     }
     std::vector<std::uint8_t>& list = lists_[id];
     list.resize(node.size);
-    for (std::size_t k = 0; k < node.size; ++k) list[k] = of_operands(node, k);
+    if (node.kind == NodeKind::apply || node.kind == NodeKind::reduce) {
+      for (const View& view : node.operands)
+        view.layout.for_elements([&](std::size_t k, std::size_t element) {
+          if (reads(view.node, element) != none) list[node.extent == 1 ? k : k / node.extent] = all;
+        });
+    } else {
+      for (std::size_t k = 0; k < node.size; ++k) list[k] = of_part(node, k);
+    }
     const bool whole = std::ranges::find(list, std::uint8_t{none}) == list.end();
     state_[id] = whole ? all : some;
   }
-  std::uint8_t of_operands(const ArrayGraph::Node& node, std::size_t k) const {
-    if (node.kind == NodeKind::gather) return reads(node.operands[0].node, node.positions()[k]);
-    if (node.kind == NodeKind::join)
-      return reads(node.operands[node.parts()[k]].node, node.positions()[k]);
-    return std::ranges::any_of(node.operands, [&](const View& view) {
-      for (std::size_t e = 0; e < node.extent; ++e)
-        if (reads(view.node, view.layout.element(k * node.extent + e)) != none) return true;
-      return false;
-    });
+  std::uint8_t of_part(const ArrayGraph::Node& node, std::size_t k) const {
+    const std::size_t part = node.kind == NodeKind::join ? node.parts()[k] : 0;
+    return reads(node.operands[part].node, node.positions()[k]);
   }
 
   const ArrayGraph& graph_;
@@ -133,13 +117,12 @@ class ArraySweep::Maker {
     bool constant = false, moves = false;
   };
 
-  std::uint8_t* needed(NodeId id) { return needed_.data() + first_[id]; }
   bool find_needed();
-  void need(const View& view);
-  void need_operands(NodeId id);
+  const std::vector<View>& operands_of(const ArrayGraph::Node& node) const;
   void write(NodeId id);
   void write_unknowns(const ArrayGraph::Node& node, NodeId id, Instruction& made);
   void write_pieces(const ArrayGraph::Node& node, Instruction& made);
+  void write_sums(NodeId id, Instruction& made);
   std::uint32_t take_place(std::uint32_t size);
   Read read_of(NodeId node, const Layout& layout) const;
   void add_constants(NodeId id, std::span<const double> numbers);
@@ -149,84 +132,77 @@ class ArraySweep::Maker {
   const ArrayGraph& graph_;
   NodeId root_;
   ArraySweep& sweep_;
-  std::vector<std::size_t> first_;                            // by node: its elements in needed_
-  std::vector<std::uint8_t> needed_;                          // by element
-  std::vector<std::uint32_t> count_;                          // by node: elements that are needed
+  std::optional<Needed> needed_;
+  std::vector<std::size_t> count_;                            // by node: elements that are needed
   std::vector<NodeId> last_;                                  // by node: the last that reads it
   std::vector<Array> arrays_;                                 // by node
   std::map<std::uint32_t, std::vector<std::uint32_t>> free_;  // places, by size
   std::size_t numbers_ = 0;                                   // of all needed arrays
 };
 
-void ArraySweep::Maker::need(const View& view) {
-  std::uint8_t* const of = needed(view.node);
-  if (view.layout.shape.size() == 1 && view.layout.strides[0] == 1) {
-    std::fill_n(of + view.layout.offset, view.layout.size(), 1);
-    return;
-  }
-  for_elements(view.layout, [&](std::size_t, std::size_t element) { of[element] = 1; });
-}
-
-void ArraySweep::Maker::need_operands(NodeId id) {
-  const ArrayGraph::Node& node = graph_[id];
-  const std::uint8_t* const own = needed(id);
-  const bool whole = count_[id] == node.size;
-  switch (node.kind) {
-    case NodeKind::unknowns:
-    case NodeKind::numbers:
-    case NodeKind::scalar: return;
-    case NodeKind::gather:
-    case NodeKind::join:
-      for (std::size_t k = 0; k < node.size; ++k) {
-        if (own[k] == 0) continue;
-        const std::size_t part = node.kind == NodeKind::join ? node.parts()[k] : 0;
-        needed(node.operands[part].node)[node.positions()[k]] = 1;
-      }
-      return;
-    case NodeKind::apply:
-    case NodeKind::reduce:
-      for (const View& view : node.operands) {
-        if (whole) {
-          need(view);
-          continue;
-        }
-        std::uint8_t* const of = needed(view.node);
-        for_elements(view.layout, [&](std::size_t k, std::size_t element) {
-          if (own[k / node.extent] != 0) of[element] = 1;
-        });
-      }
-  }
-}
-
 /// False if an operation is none of a sweep's.
 bool ArraySweep::Maker::find_needed() {
   const std::size_t nodes = root_ + std::size_t{1};
-  first_.resize(nodes + 1);
-  for (NodeId id = 0; id <= root_; ++id) first_[id + 1] = first_[id] + graph_[id].size;
-  needed_.assign(first_[nodes], 0);
+  needed_.emplace(graph_, root_, sweep_.rows_, true);
   count_.assign(nodes, 0);
   last_.assign(nodes, 0);
   arrays_.resize(nodes);
-  for (const Index row : sweep_.rows_) needed(root_)[row] = 1;
-  for (NodeId id = root_ + 1; id-- > 0;) {
+  for (NodeId id = 0; id <= root_; ++id) {
+    count_[id] = needed_->count(id);
+    if (count_[id] == 0 || needed_->is_of_sum(id)) continue;
     const ArrayGraph::Node& node = graph_[id];
-    count_[id] = static_cast<std::uint32_t>(
-        std::count(needed_.begin() + static_cast<std::ptrdiff_t>(first_[id]),
-                   needed_.begin() + static_cast<std::ptrdiff_t>(first_[id + 1]), 1));
-    if (count_[id] == 0) continue;
     if (!node.operands.empty()) numbers_ += node.size;
+    const auto read = [&](const View& view) { last_[view.node] = std::max(last_[view.node], id); };
     if (const ArrayGraph::Accumulation* const scan = graph_.accumulation(id)) {
-      count_[id] = static_cast<std::uint32_t>(node.size);
-      need(scan->operand);
-      last_[scan->operand.node] = std::max(last_[scan->operand.node], id);
+      count_[id] = node.size;
+      read(scan->operand);
       continue;
     }
     if (node.kind == NodeKind::apply && !is_plain(graph_, node)) return false;
-    need_operands(id);
-    for (const View& view : node.operands) last_[view.node] = std::max(last_[view.node], id);
+    std::ranges::for_each(operands_of(node), read);
   }
   last_[root_] = root_ + 1;
   return true;
+}
+
+/// What an instruction for a node reads: a sum of products their factors.
+const std::vector<View>& ArraySweep::Maker::operands_of(const ArrayGraph::Node& node) const {
+  const bool sums = node.kind == NodeKind::reduce && needed_->is_of_sum(node.operands[0].node);
+  return sums ? graph_[node.operands[0].node].operands : node.operands;
+}
+
+/// Sums at equal distances of their factors, from the first to the last that is needed.
+void ArraySweep::Maker::write_sums(NodeId id, Instruction& made) {
+  const ArrayGraph::Node& node = graph_[id];
+  const std::vector<View>& factors = operands_of(node);
+  made.kind = Kind::products;
+  made.first = static_cast<std::uint32_t>(sweep_.sums_.size());
+  for (const View& view : factors) sweep_.reads_.push_back(read_of(view.node, view.layout));
+  const std::span<const std::uint8_t> needed = needed_->of(id);
+  const auto begin = static_cast<std::uint32_t>(std::ranges::find(needed, 1) - needed.begin());
+  std::uint32_t end = made.size;
+  while (needed[end - 1] == 0) --end;
+  for (std::uint32_t group = begin; group < end; ++group) {
+    Sums one{.from = group, .count = 1};
+    for (std::size_t k = 0; k < 2; ++k) {
+      const Layout& layout = factors[k].layout;
+      one.offset[k] = layout.element(std::uint64_t{group} * node.extent);
+      one.term[k] = layout.shape.empty() ? 0 : layout.strides.back();
+    }
+    if (group > begin) {
+      Sums& last = sweep_.sums_.back();
+      std::array<std::int64_t, 2> distance{};
+      for (std::size_t k = 0; k < 2; ++k)
+        distance[k] = one.offset[k] - last.offset[k] - (last.count - 1) * last.group[k];
+      if (last.count == 1 || distance == last.group) {
+        last.group = distance;
+        ++last.count;
+        continue;
+      }
+    }
+    sweep_.sums_.push_back(one);
+  }
+  made.pieces = static_cast<std::uint32_t>(sweep_.sums_.size()) - made.first;
 }
 
 std::uint32_t ArraySweep::Maker::take_place(std::uint32_t size) {
@@ -273,8 +249,9 @@ void ArraySweep::Maker::write_unknowns(const ArrayGraph::Node& node, NodeId id, 
   made.first = static_cast<std::uint32_t>(sweep_.slots_.size());
   for (std::uint32_t k = 0; k < node.size; ++k) {
     // The number of the unknown stands here until all are known and make() puts its slot here.
-    sweep_.slots_.push_back(needed(id)[k] != 0 ? node.first + k : kNoSlot);
-    if (needed(id)[k] != 0) sweep_.parameters_.push_back(node.first + k);
+    const bool needed = needed_->of(id)[k] != 0;
+    sweep_.slots_.push_back(needed ? node.first + k : kNoSlot);
+    if (needed) sweep_.parameters_.push_back(node.first + k);
   }
 }
 
@@ -305,6 +282,7 @@ void ArraySweep::Maker::write_pieces(const ArrayGraph::Node& node, Instruction& 
 
 void ArraySweep::Maker::write(NodeId id) {
   const ArrayGraph::Node& node = graph_[id];
+  if (needed_->is_of_sum(id)) return;
   if (node.kind == NodeKind::numbers) return add_constants(id, node.numbers());
   if (node.kind == NodeKind::scalar) return add_constants(id, {&node.number, 1});
   Instruction made{.op = node.op,
@@ -321,6 +299,9 @@ void ArraySweep::Maker::write(NodeId id) {
     made.extent = static_cast<std::uint32_t>(scan->width);
     sweep_.reads_.push_back(read_of(scan->operand.node, scan->operand.layout.simplified()));
     operations = node.size - scan->width;
+  } else if (&operands_of(node) != &node.operands) {
+    write_sums(id, made);
+    operations = count_[id] * (2 * node.extent - 1);
   } else if (node.kind == NodeKind::apply || node.kind == NodeKind::reduce) {
     made.kind = node.kind == NodeKind::apply ? Kind::apply : Kind::reduce;
     for (const View& view : node.operands) sweep_.reads_.push_back(read_of(view.node, view.layout));
@@ -342,6 +323,9 @@ void ArraySweep::Maker::write(NodeId id) {
   if (made.kind == Kind::copy)
     for (const Piece& piece : std::span(sweep_.pieces_).subspan(made.first))
       mix((std::uint64_t{piece.from} << 32) | (piece.to ^ (piece.operand << 16)));
+  if (made.kind == Kind::products)
+    for (const Sums& sums : std::span(sweep_.sums_).subspan(made.first))
+      mix((std::uint64_t{sums.from} << 32) | sums.count);
   for (const Read& read : reads) mix(read);
   sweep_.instructions_.push_back(made);
   // Arrays that nothing reads any more are released after the result has its place.
@@ -351,7 +335,7 @@ void ArraySweep::Maker::write(NodeId id) {
     last_[from] = root_ + 1;  // once
   };
   if (scan != nullptr) return release(scan->operand.node);
-  for (const View& view : node.operands)
+  for (const View& view : operands_of(node))
     if (count_[view.node] > 0) release(view.node);
 }
 
@@ -373,7 +357,8 @@ std::optional<ArraySweep> ArraySweep::make(const ArrayGraph& graph, NodeId root,
 
 std::size_t ArraySweep::bytes() const {
   return instructions_.capacity() * sizeof(Instruction) + reads_.capacity() * sizeof(Read) +
-         pieces_.capacity() * sizeof(Piece) + constants_.capacity() * sizeof(double) +
+         pieces_.capacity() * sizeof(Piece) + sums_.capacity() * sizeof(Sums) +
+         constants_.capacity() * sizeof(double) +
          (slots_.capacity() + parameters_.capacity() + rows_.capacity()) * sizeof(std::uint32_t);
 }
 
@@ -467,6 +452,7 @@ class ArraySweep::Run {
         case Kind::copy: copy_pieces(); break;
         case Kind::apply: apply(); break;
         case Kind::reduce: reduce(); break;
+        case Kind::products: sum_all_products(); break;
         case Kind::scan: scan(); break;
       }
       if (root_at_zero_) return false;
@@ -504,7 +490,7 @@ class ArraySweep::Run {
     if (layout.shape.empty()) return {array + layout.offset, true};
     if (layout.shape.size() == 1 && layout.strides[0] <= 1 && layout.strides[0] >= 0)
       return {array + layout.offset, layout.strides[0] == 0};
-    for_elements(layout, [&](std::size_t k, std::size_t element) { spare[k] = array[element]; });
+    layout.for_elements([&](std::size_t k, std::size_t element) { spare[k] = array[element]; });
     return {spare, false};
   }
   Line line_of(std::size_t operand) const {
@@ -590,6 +576,44 @@ class ArraySweep::Run {
       out[k] = value_of(a[k], b[k], c[k], d);
       for (std::size_t e = 0; e < arity; ++e) partials_[e * sweep_.longest_ + k] = d[e];
     }
+  }
+
+  /// Sums that are not needed are those of others: no operation on them is one on what is no value.
+  void sum_all_products() const {
+    std::array<Factor, 2> of{};
+    for (std::size_t k = 0; k < 2; ++k) {
+      of[k].first = array(reads_[k]);
+      find_used(of[k], reads_[k].size);
+    }
+    sum_runs({{{of[0], of[1]}, {}}}, 1, false, values());
+    for (std::size_t c = 0; moves_ && c < width_; ++c) {
+      std::array<Product, 2> products{};
+      std::size_t count = 0;
+      for (std::size_t k = 0; k < 2; ++k) {
+        if (!reads_[k].moves) continue;
+        Factor t = of[k];
+        t.first = tangents_of(reads_[k], c);
+        find_used(t, reads_[k].size);
+        products[count++] = k == 0 ? Product{t, of[1]} : Product{of[0], t};
+      }
+      sum_runs(products, count, true, tangents(c));
+    }
+  }
+  void sum_runs(std::array<Product, 2> products, std::size_t count, bool zero_rule,
+                double* out) const {
+    const auto runs = std::span(sweep_.sums_).subspan(now_->first, now_->pieces);
+    for (const Sums& run : runs) {
+      for (Product& p : products)
+        for (std::size_t k = 0; k < 2; ++k) {
+          Factor& factor = k == 0 ? p.a : p.b;
+          factor.offset = run.offset[k], factor.group = run.group[k], factor.term = run.term[k];
+        }
+      sum_products(std::span(products).first(count), run.count, now_->extent, zero_rule,
+                   out + run.from);
+    }
+    const std::size_t begin = runs.front().from, end = runs.back().from + runs.back().count;
+    std::fill(out, out + begin, out[begin]);
+    std::fill(out + end, out + now_->size, out[begin]);
   }
 
   void scan() {

@@ -4,6 +4,7 @@
 #include "../../autodiff/node_sweep.hpp"
 #include "array_graph.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -52,7 +53,7 @@ class ArraySweep {
   class Maker;
   class Run;
 
-  enum class Kind : std::uint8_t { unknowns, data, copy, apply, reduce, scan };
+  enum class Kind : std::uint8_t { unknowns, data, copy, apply, reduce, products, scan };
 
   /// Elements of an array in the order of a view.
   struct Read {
@@ -66,20 +67,28 @@ class ArraySweep {
   struct Piece {
     std::uint32_t operand = 0, from = 0, to = 0, count = 0;
   };
+  /// Sums of products that follow one another, with the positions of their factors.
+  struct Sums {
+    std::uint32_t from = 0, count = 0;
+    std::array<std::int64_t, 2> offset{}, group{}, term{};
+  };
   struct Instruction {
     Kind kind = Kind::apply;
     ir::Op op = ir::Op::Literal;
     bool moves = false;
     std::uint32_t size = 0, place = 0;  ///< of the result
-    std::uint32_t extent = 1;           ///< reduce: as Node::extent; scan: elements of one step
+    /// reduce, products: as Node::extent; scan: elements of one step
+    std::uint32_t extent = 1;
     std::uint32_t first_read = 0;
-    std::uint32_t first = 0;   ///< copy: piece; unknowns: of slots_; data: number of an element
-    std::uint32_t pieces = 0;  ///< copy
+    /// copy: piece; unknowns: of slots_; data: number of an element; products: run
+    std::uint32_t first = 0;
+    std::uint32_t pieces = 0;  ///< copy: pieces; products: runs
   };
 
   std::vector<Instruction> instructions_;  // one more at the end
   std::vector<Read> reads_;
   std::vector<Piece> pieces_;
+  std::vector<Sums> sums_;
   std::vector<std::uint32_t> slots_;  // of elements of unknowns; kNoSlot: not needed
   std::vector<double> constants_;
   std::vector<std::uint32_t> parameters_;

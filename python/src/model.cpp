@@ -30,6 +30,10 @@ constexpr std::size_t kMostInBlock = std::size_t{1} << 24;
 constexpr std::size_t kManyTrajectories = 17;
 /// Different topologies of these.
 constexpr std::size_t kMostKinds = 8;
+/// How much more rows that are evaluated one by one must cost than all together, evaluations that a
+/// gradient costs, and the largest graphs that are looked at: in elements of the Jacobian.
+constexpr double kMuchMore = 1.5;
+constexpr std::size_t kOfGradient = 4, kMostLookedAt = std::size_t{1} << 20;
 
 BlockRows all_rows(std::size_t rows, std::size_t width) {
   BlockRows blocks{width, std::vector<Index>(rows)};
@@ -57,6 +61,24 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
     }
   }
   return true;
+}
+
+/// True if rows have so much of their operations in common, as sums of what others sum up too, that
+/// one evaluation of all, with tangents of each unknown, costs less than each row with its
+/// gradient.
+bool is_cheaper_together(const ArrayGraph& graph, NodeId root, std::size_t unknowns) {
+  const std::size_t rows = graph[root].size;
+  if (rows < 2 || rows * unknowns > kMostLookedAt) return false;
+  const double together = kMuchMore * static_cast<double>(graph.operations(root) * (1 + unknowns));
+  const auto gradients = static_cast<double>(1 + std::min(kOfGradient, unknowns));
+  double one_by_one = 0;
+  for (const std::size_t third : {1, 2}) {
+    const auto row = static_cast<Index>(third * rows / 3);
+    const auto operations = Needed(graph, root, {&row, 1}, false).operations();
+    one_by_one += 0.5 * static_cast<double>(operations * rows);
+    if (one_by_one * gradients < 0.25 * together) return false;  // most functions
+  }
+  return one_by_one > kMostDifferent && one_by_one * gradients > together;
 }
 
 /// The rows of many trajectories, each a block; nothing if the rows are others.
@@ -168,7 +190,10 @@ AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t 
   const std::size_t most = !may_share                 ? std::numeric_limits<std::size_t>::max()
                            : graph.reads_shared(root) ? 0
                                                       : kMostDifferent;
-  if (const auto groups = group_rows_within(graph, root, all_rows(size, width), most)) {
+  std::optional<std::vector<RowGroup>> groups;
+  if (!may_share || most == 0 || !is_cheaper_together(graph, root, unknown_count()))
+    groups = group_rows_within(graph, root, all_rows(size, width), most);
+  if (groups) {
     add_groups(*groups, options, added);
   } else {
     add_sharing_blocks(graph, root, options.joins_sharing ? size : width, options, added);
@@ -302,7 +327,7 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
   const std::size_t rows = graph[root].size;
   const bool shares = graph.reads_shared(root);
   std::optional<std::vector<RowGroup>> found;
-  if (!shares)
+  if (!shares && !is_cheaper_together(graph, root, unknowns))
     found = group_rows_within(graph, root, all_rows(rows, 1),
                               std::min(kMostDifferent, graph.most_operations));
   if (!found && joins_rows && !shares) {

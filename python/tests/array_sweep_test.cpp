@@ -11,7 +11,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace topograd::python {
@@ -177,6 +179,97 @@ TEST(ArraySweep, HasTheBitsOfNodeSweep) {
   }
   EXPECT_GT(made, 400U);
   EXPECT_GT(roots, 0U);
+}
+
+/// Sums of products as a graph: of numbers at distances of a matrix or a convolution, and of what
+/// is one for all.
+struct Sums {
+  std::size_t groups, terms;
+  unsigned layouts;  ///< two bits for each factor
+  bool both_move, overflows;
+
+  Layout layout(unsigned which) const {
+    const auto g = static_cast<std::int64_t>(groups), t = static_cast<std::int64_t>(terms);
+    if (which == 0) return {{g, t}, {1, -1}, t - 1};
+    if (which == 1) return {{g, t}, {t, 1}, 0};
+    if (which == 2) return {{g, t}, {0, 1}, 0};
+    return {{g, t}, {1, 0}, 0};
+  }
+  /// An array with zeros at both ends, of which the middle reads unknowns 0 ... 2 or numbers.
+  NodeId array(ArrayGraph& graph, unsigned which, bool moves) const {
+    const std::size_t size = which == 1 ? groups * terms : groups + terms, edge = size / 3;
+    std::vector<double> numbers(size - 2 * edge);
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      numbers[k] = std::sin(static_cast<double>(3 * k + which)) * (k % 5 == 0 ? 0 : 1);
+    if (overflows) numbers[numbers.size() / 2] = std::numeric_limits<double>::infinity();
+    NodeId middle = graph.numbers(numbers);
+    const auto n = static_cast<std::int64_t>(numbers.size());
+    if (moves)
+      for (const std::int64_t unknown : {0, 1, 2})
+        middle = graph.apply(unknown == 1 ? Op::Add : Op::Mul,
+                             {{middle, {{n}, {1}, 0}}, {x, {{n}, {0}, unknown}}});
+    const NodeId zeros = graph.numbers(std::vector<double>(edge));
+    std::vector<Index> parts, positions;
+    for (std::size_t k = 0; k < size; ++k) {
+      const Index part = k < edge ? 0 : k < size - edge ? 1 : 2;
+      parts.push_back(part);
+      positions.push_back(static_cast<Index>(k - (part == 0 ? 0 : part == 1 ? edge : size - edge)));
+    }
+    return graph.join({zeros, middle, zeros}, parts, positions);
+  }
+  NodeId make(ArrayGraph& graph) {
+    x = graph.unknowns(0, 3);
+    const unsigned first = layouts % 4, second = layouts / 4;
+    const NodeId a = array(graph, first, true), b = array(graph, second, both_move);
+    const NodeId products = graph.apply(Op::Mul, {{a, layout(first)}, {b, layout(second)}});
+    const auto all = static_cast<std::int64_t>(groups * terms);
+    return graph.reduce(Op::Add, {products, {{all}, {1}, 0}}, terms);
+  }
+
+  NodeId x = 0;
+};
+
+bool same_but_for_signs_of_zeros(double a, double b) { return a == b || same(a, b); }
+
+TEST(ArraySweep, SumsProductsAsNodeSweepDoes) {
+  std::size_t made = 0;
+  for (const std::size_t groups : {2, 7, 8, 19})
+    for (const std::size_t terms : {4, 7, 63, 64, 65, 200})
+      for (unsigned kind = 0; kind < 64; ++kind) {
+        Sums sums{groups, terms, kind % 16, kind / 16 % 2 == 1, kind / 32 == 1};
+        ArrayGraph graph;
+        const NodeId root = sums.make(graph);
+        std::vector<Index> rows;  // not the first and not the last
+        const std::vector<std::uint8_t> reads = reading_elements(graph, root);
+        for (Index k = 1; k + 1 < groups; ++k)
+          if (reads[k] != 0) rows.push_back(k);
+        if (rows.empty()) continue;
+        const auto sweep = ArraySweep::make(graph, root, rows);
+        if (!sweep) continue;
+        ++made;
+        const std::size_t m = rows.size(), n = sweep->parameters().size();
+        const std::array<double, 3> x = {0.7, -0.4, 1.3};
+        std::vector<double> data, values(m), expected(m), J(m * n), expected_J(m * n);
+        const autodiff::NodeSweep reference =
+            node_by_node(graph, root, rows, sweep->parameters(), data);
+        const ir::Inputs<double> in = {
+            .parameters = x, .data = data, .uniforms = {}, .tangents = {}, .seeds = {}};
+        std::vector<autodiff::NodeSweep::Column> columns, expected_columns;
+        for (std::size_t k = 0; k < n; ++k) {
+          columns.push_back({&J[k], n});
+          expected_columns.push_back({&expected_J[k], n});
+        }
+        autodiff::NodeSweep::Workspace work;
+        reference.linearize(in, expected, expected_columns, work);
+        ASSERT_TRUE(sweep->linearize(in, values, columns, work));
+        const auto text = [&] {
+          return std::to_string(groups) + " x " + std::to_string(terms) + ", " +
+                 std::to_string(kind);
+        };
+        EXPECT_TRUE(std::ranges::equal(values, expected, same_but_for_signs_of_zeros)) << text();
+        EXPECT_TRUE(std::ranges::equal(J, expected_J, same_but_for_signs_of_zeros)) << text();
+      }
+  EXPECT_GT(made, 800U);
 }
 
 }  // namespace

@@ -66,10 +66,10 @@ def _convolve(trace: Trace, a: Any, v: Any, mode: str = "full") -> Array:
     n, m = longer.size, shorter.size
     first, count = {"full": (0, n + m - 1), "same": ((m - 1) // 2, n),
                     "valid": (m - 1, n - m + 1)}[mode]
-    edge = trace.numbers(np.zeros(m - 1))
-    padded = trace.concatenate([edge, longer, edge], 0)
-    at = first + m - 1 + np.arange(count)[:, np.newaxis] - np.arange(m)
-    return np.sum(padded[at] * shorter, axis=1)
+    edges = trace.numbers(np.zeros(m - 1))
+    padded = trace.concatenate([edges, longer, edges], 0)
+    shifted = np.lib.stride_tricks.sliding_window_view(padded._shadow, m, writeable=True)
+    return np.sum(padded._view(shifted[first: first + count, ::-1]) * shorter, axis=1)
 
 
 @implements(np.linspace)
