@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import scipy.integrate
 import scipy.optimize
+import scipy.signal
 
 import topograd
 from topograd import _core, _least_squares
@@ -128,6 +129,42 @@ def by_steps(p, step):
         a, b = found["a"], found["b"][0]
         out.append(a + b)
     return np.array(out)
+
+
+class SharedSums(unittest.TestCase):
+    """Rows that sum up the same numbers are evaluated together: operations on arrays, and none for each row."""
+
+    U = RNG.normal(size=400)
+    P = np.array([0.8, 1.7, 0.3])
+
+    def test_convolutions_and_filters(self):
+        t = np.arange(60)
+        sections = scipy.signal.butter(4, 0.2, output="sos")
+        response = lambda p: p[0] * np.exp(-p[1] * t / 20) * np.cos(p[2] * t)
+        drive = lambda p: p[0] * np.tanh(p[1] * self.U) + p[2]
+        for name, function in (
+                ("kernel", lambda p: np.convolve(self.U, response(p))[:400]),
+                ("signal", lambda p: np.convolve(drive(p), np.exp(-t / 9.0), "valid")),
+                ("both", lambda p: np.convolve(drive(p), response(p), "same")),
+                ("scipy", lambda p: scipy.signal.fftconvolve(self.U, response(p))),
+                ("filter", lambda p: scipy.signal.lfilter([0.1, 0.2], [1, -0.6, 0.3], drive(p))),
+                ("integrator", lambda p: scipy.signal.lfilter([0.1], [1, -1], drive(p))),
+                ("sections", lambda p: scipy.signal.sosfilt(sections, drive(p))),
+                ("integral", lambda p: scipy.integrate.cumulative_trapezoid(drive(p), dx=0.1, initial=0))):
+            with self.subTest(name):
+                found, jacobian, trace = values_and_jacobian(function, self.P)
+                np.testing.assert_allclose(found, function(self.P), 1e-11, 1e-11)
+                np.testing.assert_allclose(jacobian, differences(function, self.P), 1e-6, 1e-7)
+                trace, rows = trace_function(function, 3, 1.0, (), {})
+                sizes = trace.model(rows, self.P.copy(), None, True).sizes()
+                self.assertEqual(sizes["topologies"], 0)
+                self.assertLess(trace.graph.size(), 1000)
+
+    def test_rows_with_operations_of_their_own_are_kernels(self):
+        t = np.linspace(0, 1, 3000)
+        trace, rows = trace_function(lambda p: p[0] * np.exp(-p[1] * t) + np.sin(p[2] * t) ** 2 / (1 + t), 3, 1.0,
+                                     (), {})
+        self.assertEqual(trace.model(rows, self.P.copy(), None, True).sizes()["topologies"], 1)
 
 
 class Step(unittest.TestCase):

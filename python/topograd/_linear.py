@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._complex import COMPLEX_FUNCTIONS, ComplexArray, as_complex, is_complex
-from ._functions import PROVIDERS, implements
+from ._functions import PROVIDERS, find, implements
 from ._trace import Array, Trace, TracingError, contains_traced
 
 #: Elements of an argument above which a function is not applied to a basis.
@@ -63,6 +63,46 @@ def apply(trace: Trace, function: Callable[[np.ndarray], Any], a: Any) -> Any:
     return ComplexArray(out[0], out[1]) if len(out) == 2 else out[0]
 
 
+def _filtered(trace: Trace, function: Callable[[np.ndarray], Any], x: Any) -> Any:
+    """function(x) for a filter, which gives later numbers of x the same answer later: that to one impulse."""
+    count = np.size(x)
+    rest = np.asarray(function(np.zeros(count)))
+    impulse = np.zeros(count)
+    impulse[0] = 1.0
+    answer = np.asarray(function(impulse)) - rest
+    used = np.flatnonzero(np.abs(answer) > _ROUNDING * np.max(np.abs(answer), initial=0.0))
+    answer = answer[: used[-1] + 1 if used.size else 1]
+    before = trace.concatenate([trace.numbers(np.zeros(answer.size - 1)), trace.array(x)], 0)
+    shifted = np.lib.stride_tricks.sliding_window_view(before._shadow, answer.size, writeable=True)
+    found = np.sum(before._view(shifted) * answer[::-1], axis=1)
+    return found + rest if np.any(rest) else found
+
+
+def _recursion(trace: Trace, b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Array:
+    """scipy.signal.lfilter of one row with traced coefficients: step by step, from a state of rest."""
+    if zi is not None:
+        raise TracingError("scipy.signal.lfilter with zi and coefficients that depend on unknowns cannot be traced")
+    from ._scan import scan
+
+    over, under, count = trace.array(b).reshape(-1), trace.array(a).reshape(-1), np.size(x)
+    forced = _numpy.convolve(trace.array(x), over / under[0])[:count]
+    if under.size == 1:
+        return forced
+    back = under[1:] / under[0]
+
+    def step(k: Any, before: Any) -> Any:
+        now = forced[k] - np.sum(back * before)
+        return _numpy.concatenate([[now], before[:-1]])
+
+    return scan(count, trace.numbers(np.zeros(back.size)), step)[1:, 0]
+
+
+def _is_filter(function: Callable, x: Any, others: tuple) -> bool:
+    """True for filters of one row of real numbers that return its answer alone."""
+    return (function.__name__ in _FILTERS and not is_complex(x) and np.ndim(x) == 1 and np.size(x) > 1 and
+            not any(np.iscomplexobj(v) for v in others))
+
+
 def _of_argument(function: Callable, place: int, name: str) -> Callable:
     def call(trace: Trace, *args: Any, **kwargs: Any) -> Any:
         given = list(args)
@@ -75,6 +115,8 @@ def _of_argument(function: Callable, place: int, name: str) -> Callable:
         others = [v for k, v in enumerate(given) if k != place]
         others += [v for k, v in kwargs.items() if k != name]
         if contains_traced(others):
+            if function.__name__ == "lfilter" and np.ndim(value) == 1:
+                return _recursion(trace, *args, **kwargs)
             raise TracingError(f"{function.__name__} with further arguments that depend on unknowns "
                                "cannot be traced")
 
@@ -83,6 +125,8 @@ def _of_argument(function: Callable, place: int, name: str) -> Callable:
                 return function(*given[:place], a, *given[place + 1:], **kwargs)
             return function(*given, **{**kwargs, name: a})
 
+        if _is_filter(function, value, tuple(others)) and kwargs.get("zi") is None and len(given) <= place + 2:
+            return _filtered(trace, of, value)
         return apply(trace, of, value)
 
     return call
@@ -105,6 +149,8 @@ _TABLE: list[tuple[str, str, int, str]] = [
     ("scipy.spatial.distance", "squareform", 0, "X"),
     ("scipy.integrate", "simpson simps trapezoid trapz cumulative_trapezoid cumtrapz romb", 0, "y"),
 ]
+#: Those of them that go through their argument once, from a state of rest.
+_FILTERS = ("lfilter", "sosfilt")
 #: Functions of two arguments that are linear in each.
 _BILINEAR = ("scipy.signal", "convolve fftconvolve oaconvolve correlate convolve2d")
 _registered: set[str] = set()
@@ -125,9 +171,35 @@ def register() -> None:
                     COMPLEX_FUNCTIONS[function] = implementation
         for name in _BILINEAR[1].split() if module == _BILINEAR[0] else []:
             _of_either(getattr(sys.modules[module], name))
+        if module == "scipy.integrate":
+            _register_trapezoids(sys.modules[module])
         if module == _BILINEAR[0]:
             implements(sys.modules[module].freqs)(_response(0))
             implements(sys.modules[module].freqz)(_response(1))
+
+
+def _register_trapezoids(module: Any) -> None:
+    """Enters scipy.integrate's trapezoidal rules of real numbers, as sums and running sums."""
+    numpys = find(getattr(np, "trapezoid", None) or getattr(np, "trapz"))
+    for name, implementation in (("trapezoid", numpys), ("trapz", numpys),
+                                 ("cumulative_trapezoid", _cumulative_trapezoid),
+                                 ("cumtrapz", _cumulative_trapezoid)):
+        if hasattr(module, name) and implementation is not None:
+            implements(getattr(module, name))(implementation)
+
+
+def _cumulative_trapezoid(trace: Trace, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1,
+                          initial: Any = None) -> Any:
+    moved = _numpy.moveaxis(trace.array(y), axis, -1)
+    if x is not None:
+        dx = _numpy.diff(x if np.ndim(x) == 1 else _numpy.moveaxis(x, axis, -1))
+        if np.shape(dx)[-1] != moved.shape[-1] - 1:
+            raise ValueError("If given, length of x along axis must be the same as y.")
+    found = _numpy.cumsum(dx * (moved[..., 1:] + moved[..., :-1]) / 2.0, axis=-1)
+    if initial is not None:
+        first = np.full(moved.shape[:-1] + (1,), float(initial))
+        found = _numpy.concatenate([first, found], axis=-1)
+    return _numpy.moveaxis(found, -1, axis)
 
 
 @implements(np.pad)
