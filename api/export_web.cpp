@@ -3,6 +3,7 @@
 
 #include "../autodiff/derivatives.hpp"
 #include "../codegen/glsl/c_source.hpp"
+#include "../codegen/kernel.hpp"
 #include "../ir/error.hpp"
 #include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
@@ -10,6 +11,7 @@
 #include "../solver/linear/factor/elimination.hpp"
 #include "../solver/model/model.hpp"
 #include "../solver/plan/decide.hpp"
+#include "compiled_source.hpp"
 #include "version.hpp"
 #include "web_files.hpp"
 
@@ -107,6 +109,8 @@ void check_problem(const Problem& problem, const WebExportOptions& options) {
     refuse("a residual of opaque code (HostResidual) cannot run in a page");
   const SolverOptions& o = options.solver;
   check_method(problem, o.method);
+  if (options.f32 && problem.energy_count() > 0)
+    refuse("energies are minimised in JavaScript, not in the precision f32");
   if (!o.scale_free || !o.jacobi_scaling || o.use_nonmonotonic_steps ||
       o.domain != DomainPolicy::mathematical || !has_default_line_search(o.line_search))
     refuse(
@@ -172,7 +176,9 @@ struct Written {
   ordered_json& header;
   Body body;
   std::vector<PlainFunction> functions;
-  Names names;  ///< of arrays and terms
+  Names names;          ///< of arrays and terms
+  bool f32 = false;     ///< kernels of f32, too
+  std::string shaders;  ///< kernels.wgsl
 };
 
 void add_arrays(const Problem& problem, Written& out) {
@@ -210,6 +216,23 @@ void add_scalar_functions(const runtime::Term& term, const std::string& title, b
   }
 }
 
+/// Adds a kernel that evaluates a program for all instances in f32, and stores output k of instance
+/// i at k * out_stride + i. Returns its buffers by binding.
+ordered_json add_shader(const std::string& name, const ir::Program& program, Written& out) {
+  const codegen::KernelSource kernel =
+      codegen::generate({.name = name,
+                         .form = codegen::Form::store,
+                         .precision = codegen::Precision::f32,
+                         .workgroup_size = 64,
+                         .program = program,
+                         .layout = codegen::general_layout(program.leaves)});
+  ordered_json buffers = ordered_json::array();
+  for (const codegen::BindingInfo& binding : kernel.bindings)
+    buffers.push_back(codegen::name(binding.role));
+  out.shaders += "// kernel " + name + "\n" + compiled_source(kernel, "wgsl");
+  return buffers;
+}
+
 void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) {
   const ir::Program& f = term.topology->program;
   if (!f.guards.empty()) {
@@ -237,6 +260,16 @@ void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) 
                                                   : autodiff::residual_and_jacobian(
                                                         autodiff::Robust{f, *term.loss}, slots)});
   }
+  if (out.f32) {
+    ordered_json shaders = {
+        {"jacobian", add_shader("rows" + number, out.functions.back().program, out)}};
+    // Without a loss the cost is half the square of the rows.
+    if (term.loss != nullptr) {
+      shaders["cost"] =
+          add_shader("cost" + number, out.functions[out.functions.size() - 2].program, out);
+    }
+    header["shaders"] = std::move(shaders);
+  }
   if (derivatives != Derivatives::jacobian)
     add_scalar_functions(term, title, derivatives == Derivatives::hessian, header, out);
   header["index"] = out.body.add(index_columns(*term.batch));
@@ -251,11 +284,16 @@ void add_manifolds(const runtime::Model& model, Written& out) {
     const std::string number = std::to_string(out.header["manifolds"].size());
     out.functions.push_back({"plus" + number, "a step on a manifold", one.plus});
     out.functions.push_back({"basis" + number, "its derivative", one.basis});
-    out.header["manifolds"].push_back({{"width", one.width},
-                                       {"tangent", one.tangent},
-                                       {"plus", "plus" + number},
-                                       {"basis", "basis" + number},
-                                       {"blocks", out.body.add(one.blocks)}});
+    ordered_json header = {{"width", one.width},
+                           {"tangent", one.tangent},
+                           {"plus", "plus" + number},
+                           {"basis", "basis" + number},
+                           {"blocks", out.body.add(one.blocks)}};
+    if (out.f32) {
+      header["shaders"] = {{"plus", add_shader("plus" + number, one.plus, out)},
+                           {"basis", add_shader("basis" + number, one.basis, out)}};
+    }
+    out.header["manifolds"].push_back(std::move(header));
   }
 }
 
@@ -406,20 +444,35 @@ class Folder {
   std::filesystem::path path_;
 };
 
+bool is_wanted(detail::WebPart part, const WebExportOptions& options) {
+  switch (part) {
+    case detail::WebPart::module: return true;
+    case detail::WebPart::page: return options.page;
+    case detail::WebPart::f32: return options.f32;
+  }
+  return false;
+}
+
 }  // namespace
 
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder) {
   ordered_json header;
-  Written written{.header = header, .body = {}, .functions = {}, .names = {}};
+  Written written{.header = header,
+                  .body = {},
+                  .functions = {},
+                  .names = {},
+                  .f32 = options.f32,
+                  .shaders = {}};
   write_problem(problem, options, written);
   const std::string kernels = codegen::javascript_source(written.functions);
   const Folder to(folder);
   WebExport done;
   to.write("problem.bin", file_of(written), done);
   to.write("kernels.js", kernels, done);
+  if (options.f32) to.write("kernels.wgsl", written.shaders, done);
   for (const detail::WebFile& file : detail::web_files())
-    if (!file.of_page || options.page) to.write(std::string(file.name), file.text, done);
+    if (is_wanted(file.part, options)) to.write(std::string(file.name), file.text, done);
   return done;
 }
 

@@ -23,6 +23,9 @@ struct WebExportOptions {
   /// Also writes index.html, which shows the problem and solves it: a mesh, points with lines
   /// between those that share residuals, a curve with its data, or numbers.
   bool page = false;
+  /// Also writes kernels.wgsl with residuals, their derivatives and manifolds as kernels of f32,
+  /// and the code for whole steps on WebGPU with them (`precision: "f32"` of the module's load()).
+  bool f32 = false;
 };
 
 /// The files that export_web() has written.
@@ -39,9 +42,10 @@ struct WebExport {
 ///   folder  is made if it is not there
 ///
 /// Throws Error{EmptyProblem}, and Error{Unsupported} that names what cannot be exported:
-/// constraints, residuals of opaque code or with branches on a Value, manifolds without a traced
-/// form, other methods, and options of steps that the module does not have. Throws Error{File} if a
-/// file cannot be written. Cost: as of the first evaluation, and an ordering of the blocks.
+/// constraints, f32 for energies, residuals of opaque code or with branches on a Value, manifolds
+/// without a traced form, other methods, and options of steps that the module does not have. Throws
+/// Error{File} if a file cannot be written. Cost: as of the first evaluation, and an ordering of
+/// the blocks.
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder);
 

@@ -6,9 +6,12 @@
 
 namespace topograd::detail {
 
+/// Exports that have a file.
+enum class WebPart { module, page, f32 };
+
 struct WebFile {
   std::string_view name;
-  bool of_page = false;  ///< of the page, not of the module
+  WebPart part = WebPart::module;
   std::string_view text;
 };
 std::span<const WebFile> web_files();

@@ -1,6 +1,8 @@
 // WebGPU: adapters, and the normal equations on the device.
 import { Iteration } from "./linear.js";
+import { widestBlock } from "./model.js";
 import { groupSize, mostSums, normalEquations, state } from "./wgsl.js";
+export * from "./wgsl.js";
 
 /** A device that cannot be used, or no longer. */
 export class DeviceError extends Error {
@@ -14,7 +16,8 @@ export class DeviceError extends Error {
 const none = 0xffffffff;
 const mostRowGroups = 1024;
 /** Iterations of one submission: the first, and most. */
-const fewest = 4, most = 256;
+const fewest = 4;
+export const most = 256;
 /** Share of a residual that one pass of float32 is asked for. */
 const finest = 2e-6;
 const mostPasses = 8;
@@ -124,11 +127,10 @@ export class Device {
 
 /** What the kernels read of the structure of J, and the places of all numbers. */
 export function makePlan(model) {
-  const { m, lists } = model, iteration = { first: [], width: [] };
+  const { m, lists } = model;
   const stride = Math.ceil((m + 1) / 64) * 64;
   let rows = 0, entries = 0;
-  const terms = [], plan = [];
-  const columnTables = [];
+  const terms = [];
   lists.forEach((list) => {
     const { width, instances, rows: each } = list;
     terms.push({ entries, columns: 0, width, instances, rows: each, first: rows });
@@ -137,9 +139,8 @@ export function makePlan(model) {
   });
   // Blocks: nodes, or their single columns.
   const blocks = [], blockOf = new Int32Array(m);
-  const widest = 12;
   for (let k = 0; k + 1 < model.nodes.length; ++k) {
-    const begin = model.nodes[k], wide = model.nodes[k + 1] - begin, w = wide <= widest ? wide : 1;
+    const begin = model.nodes[k], wide = model.nodes[k + 1] - begin, w = wide <= widestBlock ? wide : 1;
     for (let c = begin; c < begin + wide; c += w) {
       blockOf.fill(blocks.length, c, c + w);
       blocks.push({ first: c, width: w, count: 0 });
@@ -213,37 +214,61 @@ export function makePlan(model) {
   return { words, at, terms, entries, numbers: at.INVERSE + squares };
 }
 
+/** Kernels of the normal equations, and the types of their buffers. */
+export const equations = ["blocks", "invert", "begin", "along", "rows", "columns", "bend", "update", "judge"];
+export const kinds = ["read-only-storage", "storage", "storage", "storage", "uniform"];
+
 /** The normal equations of a model on a device. */
 export class System {
-  static async open(found, model) {
-    const system = new System();
-    const plan = system.plan = makePlan(model);
-    const bytes = 4 * Math.max(plan.words.length, plan.entries, plan.numbers);
-    const device = system.device = await Device.open(found, bytes);
-    await system.#make();
-    return system;
+  constructor(model) {
+    this.plan = makePlan(model);
+    this.expected = fewest;
+    this.fresh = true;
   }
 
-  async #make() {
-    const { device, plan } = this, { gpu } = device, { at } = plan;
+  /** Size of the largest buffer. */
+  get bytes() {
+    return 4 * Math.max(this.plan.words.length, this.plan.entries, this.plan.numbers);
+  }
+
+  async open(found) {
+    this.device = await Device.open(found, this.bytes);
     const storage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
-    this.words = device.buffer(plan.words.byteLength, storage, plan.words);
-    this.jac = device.buffer(4 * plan.entries, storage);
-    this.vec = device.buffer(4 * plan.numbers, storage);
-    this.scalars = device.buffer(4 * state.size, storage);
-    this.request = device.buffer(16, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
-    this.staging = device.buffer(4 * (64 + at.STRIDE), GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
-    const kinds = ["read-only-storage", "storage", "storage", "storage", "uniform"];
-    const layout = gpu.createBindGroupLayout({ entries: kinds.map((type, binding) =>
-      ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } })) });
-    this.group = gpu.createBindGroup({ layout, entries:
-      [this.words, this.jac, this.vec, this.scalars, this.request]
-        .map((buffer, binding) => ({ binding, resource: { buffer } })) });
-    const names = ["blocks", "invert", "begin", "along", "rows", "columns", "bend", "update", "judge"];
-    const made = await device.pipelines(normalEquations(at), layout, names);
-    this.run = Object.fromEntries(names.map((name, k) => [name, made[k]]));
-    this.expected = fewest;
+    this.buffer = (length, content) => this.device.buffer(4 * length, storage, content);
+    this.staging = this.device.buffer(4 * this.read, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
+    this.request = this.device.buffer(48, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
+    const { plan } = this;
     this.numbers = new Float32Array(plan.entries);
+    this.words = this.buffer(plan.words.length, plan.words);
+    this.jac = this.buffer(plan.entries);
+    this.vec = this.buffer(plan.numbers);
+    this.scalars = this.buffer(plan.scalars ?? state.size);
+    await this.make();
+    return this;
+  }
+
+  /** Numbers that are read at once. */
+  get read() {
+    return 64 + this.plan.at.STRIDE;
+  }
+
+  async make() {
+    const layout = await this.compile(normalEquations(this.plan.at), equations, kinds);
+    this.group = this.bind(layout, [this.words, this.jac, this.vec, this.scalars, this.request]);
+  }
+
+  /** Makes kernels; returns the layout of their buffers. */
+  async compile(code, names, types) {
+    const layout = this.device.gpu.createBindGroupLayout({ entries: types.map((type, binding) =>
+      ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } })) });
+    const made = await this.device.pipelines(code, layout, names);
+    this.run = Object.fromEntries(names.map((name, k) => [name, made[k]]));
+    return layout;
+  }
+
+  bind(layout, resources) {
+    return this.device.gpu.createBindGroup({ layout, entries: resources.map((one, binding) =>
+      ({ binding, resource: one.buffer === undefined ? { buffer: one } : one })) });
   }
 
   /** Takes over J with scaled columns. */
@@ -271,6 +296,15 @@ export class System {
     pass.dispatchWorkgroups(groups);
   }
 
+  /** Begins conjugate gradients. */
+  start(pass, invert) {
+    if (this.fresh) this.dispatch(pass, "blocks");
+    if (this.fresh || invert) this.dispatch(pass, "invert");
+    this.fresh = false;
+    this.dispatch(pass, "begin");
+    this.dispatch(pass, "judge", 1);
+  }
+
   /** Iterations of conjugate gradients. */
   iterate(pass, count) {
     const groups = Math.min(mostRowGroups, Math.ceil(this.plan.at.ROWS / groupSize));
@@ -282,6 +316,11 @@ export class System {
       this.dispatch(pass, "update");
       this.dispatch(pass, "judge", 1);
     }
+  }
+
+  /** Iterations of the next submission, after so many. */
+  expect(done) {
+    this.expected = Math.min(most, Math.max(fewest, done + 2));
   }
 
   /**
@@ -298,13 +337,7 @@ export class System {
     for (let k = 0;;) {
       const commands = gpu.createCommandEncoder(), pass = commands.beginComputePass();
       pass.setBindGroup(0, this.group);
-      if (k === 0) {
-        if (this.fresh) this.dispatch(pass, "blocks");
-        if (this.fresh || invert) this.dispatch(pass, "invert");
-        this.fresh = false;
-        this.dispatch(pass, "begin");
-        this.dispatch(pass, "judge", 1);
-      }
+      if (k === 0) this.start(pass, invert);
       const count = Math.min(expected, iterations - k);
       this.iterate(pass, count);
       k += count;
@@ -316,7 +349,7 @@ export class System {
       const stopped = await paused();
       if (now[state.done] !== 0 || stopped || k >= iterations) {
         const done = now[state.count];
-        if (invert) this.expected = Math.min(most, Math.max(fewest, done + 2));
+        if (invert) this.expect(done);
         return { x, count: done, failed: now[state.failed] !== 0, first: now[state.first],
                  norm: now[state.norm] };
       }

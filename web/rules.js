@@ -1,6 +1,5 @@
 // What a step of least squares leads to: acceptance, the next damping, and the end.
 
-const unit = 2 ** -52;
 /** Damping at the level of rounding: a Gauss-Newton step that a singular block cannot break. */
 const undampedLambda = 1e-15;
 /** The largest radius that the solve extends the region to, and most steps until it does so again. */
@@ -194,9 +193,11 @@ export class Rules {
   /**
    * @param looseSystems conjugate gradients follow the gradient's decrease
    * @param few so few unknowns that a step without damping costs little
+   * @param unit of rounding
    */
-  constructor(options, looseSystems, few) {
+  constructor(options, looseSystems, few, unit) {
     this.o = options;
+    this.unit = unit;
     this.few = few;
     this.region = new Region(options.initialTrustRegionRadius, options.maxTrustRegionRadius);
     this.forcing = new Forcing(looseSystems, options.linearTolerance);
@@ -245,7 +246,7 @@ export class Rules {
 
   /** Changes of the cost that rounding may hide, by a bound that mixes all rows. */
   #costNoise() {
-    const { cost, scaledXNorm } = this.point, ofTerms = unit * scaledXNorm;
+    const { cost, scaledXNorm } = this.point, { unit } = this, ofTerms = unit * scaledXNorm;
     return 8 * unit * Math.abs(cost) + ofTerms * (residualNorm(cost) + ofTerms / 2);
   }
 
@@ -261,7 +262,7 @@ export class Rules {
 
   /** @param noise model.noise() at the point */
   setRowNoise(noise) {
-    this.rowNoise = 8 * unit * Math.abs(this.point.cost) + noise;
+    this.rowNoise = 8 * this.unit * Math.abs(this.point.cost) + noise;
   }
 
   /** True after the last step of several in turn that were refused or gained only rounding. */

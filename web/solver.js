@@ -91,6 +91,7 @@ export class Stepper {
       this.factor = undefined;
     this.iteration = this.factor === undefined ? iteration ?? new Iteration(model) : undefined;
     this.few = fits && m <= mostByRows && this.factor !== undefined;
+    this.unit = Number.EPSILON;  // of rounding
   }
 
   /** Begins a solve. `pinned` has 1 for scalars that the caller holds. */
@@ -307,7 +308,7 @@ export class Stepper {
     if (this.model.corrects && !request.exact && this.factored !== undefined && !this.options.reuseFactor)
       this.#correct(x, cost, step);
     if (this.slope < 0) step.dampedShare = 2 * decrease / -this.slope - 1;
-    if (this.model.lower !== undefined) this.#search(x, cost, step);
+    if (this.model.lower !== undefined) await this.search(x, cost, step);
     return step;
   }
 
@@ -337,19 +338,19 @@ export class Stepper {
   }
 
   /** Shortens a step within bounds until the cost falls enough. */
-  #search(x, cost, step) {
-    const noise = 64 * Number.EPSILON * Math.abs(cost);
+  async search(x, cost, step) {
+    const noise = 64 * this.unit * Math.abs(cost);
     const hidden = Math.abs(step.trialCost - cost) <= noise && Math.abs(this.slope) <= noise;
     let length = 1;
     for (let trials = 0; !(step.trialCost <= cost + 1e-4 * this.slope * length); ++trials) {
       if (trials === 20 || length < (hidden ? 1e-3 : 0)) {
-        step.trialCost = this.move(x, 1);
+        step.trialCost = await this.move(x, 1);
         return;
       }
       const lowest = parabolaMinimiser(this.slope, length, step.trialCost - cost);
       const wanted = Number.isFinite(lowest) ? lowest : length / 2;
       length = Math.min(Math.max(wanted, 1e-3 * length), 0.6 * length);
-      step.trialCost = this.move(x, length);
+      step.trialCost = await this.move(x, length);
     }
   }
 }
@@ -361,33 +362,46 @@ export class Stepper {
  * @param changed called with the stepper before each step: true if the caller has changed numbers
  *   since the last call
  * @param instead called with an error of the stepper's: makes another one, or throws the error
+ * @param finer makes the stepper that goes on where one ends that is rough, and confirms that end
  * @param fail makes the error of a code and a message
  */
-export async function* minimise(stepper, x, options, changed, instead, fail) {
+export async function* minimise(stepper, x, options, changed, instead, finer, fail) {
   const turns = turnsOf(options.signal), { seconds } = turns;
   let aborted = false;
   const paused = async () => aborted = await turns.paused();
   const lost = new LostColumns();
   let rules, point, iteration = 0, linear = 0, end;
   let initial, begin, left;  // the first cost; x at the start and before a turn
+  let radius;                // where the last step was accepted
   /** Moves to x. */
   const enter = async (cost) => {
     point = await stepper.linearize(x, cost);
     rules.setPoint(point, initial);
   };
-  const restart = () => rules = new Rules(options, stepper.isLoose, stepper.few);
-  const open = async () => {
-    initial = await stepper.cost(x);
-    if (!Number.isFinite(initial)) throw fail("nonfinite", `the cost of the start is ${initial}`);
+  const restart = () => rules = new Rules(options, stepper.isLoose, stepper.few, stepper.unit);
+  const open = async (least = 0) => {
+    const cost = await stepper.cost(x);
+    initial = Math.max(least, cost);
     begin = x.slice();
     lost.open = false;
     restart();
-    await enter(initial);
-    if (!Number.isFinite(point.gradientMax))
-      throw fail("nonfinite", "a derivative is not finite at the start");
-    const underflows = initial === 0 && point.gradientMax === 0 && stepper.model.underflows();
-    if (isOutOfRange(point) || underflows) throw fail("nonfinite", outOfRange);
-    rules.openPoint();
+    let wrong = Number.isFinite(cost) ? undefined : `the cost of the start is ${cost}`;
+    if (wrong === undefined) {
+      await enter(cost);
+      const underflows = cost === 0 && point.gradientMax === 0 && stepper.model.underflows();
+      if (!Number.isFinite(point.gradientMax)) wrong = "a derivative is not finite at the start";
+      else if (isOutOfRange(point) || underflows) wrong = outOfRange;
+    }
+    if (wrong === undefined) return rules.openPoint();
+    if (!stepper.isRough) throw fail("nonfinite", wrong);
+    await refine();
+  };
+  /** Goes on with the finer stepper from the last accepted point. */
+  const refine = async () => {
+    stepper = await finer();
+    changed(stepper);
+    await open(Number.isFinite(initial) ? initial : 0);
+    if (radius !== undefined) rules.region.radius = Math.min(radius, rules.region.largest);
   };
   /** Does work; if the stepper fails, another one goes on from the last accepted point. */
   const guarded = async (work) => {
@@ -411,7 +425,7 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
     return point.cost <= 1e-20 * initial ? claimed : outOfIterations(options);
   };
   const findNoise = () => {
-    if (rules.needsRowNoise) rules.setRowNoise(stepper.model.noise(x));
+    if (!stepper.isRough && rules.needsRowNoise) rules.setRowNoise(stepper.model.noise(x));
   };
   const moveTo = async (to) => {
     x.set(to);
@@ -472,6 +486,7 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
       const before = point;
       stepper.accept(x);
       rules.take(facts);
+      ({ radius } = rules.region);
       await enter(step.trialCost);
       if (Math.abs(facts.change) <= options.functionTolerance * before.cost) findNoise();
       end = await confirmed(rules.afterTake(facts, step, before));
@@ -491,9 +506,15 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
   };
   changed(stepper);
   await guarded(open);
-  const first = initial;
-  end = await confirmed(rules.checkLimits(seconds(), iteration));
-  while (end === undefined) {
+  const first = initial, limits = async () => end = await confirmed(rules.checkLimits(seconds(), iteration));
+  await limits();
+  for (;;) {
+    if (end !== undefined) {
+      if (end.stopped || !stepper.isRough) break;
+      await guarded(refine);
+      await limits();
+      continue;
+    }
     await paused();
     if (aborted) break;
     const told = await guarded(advance);
@@ -502,7 +523,8 @@ export async function* minimise(stepper, x, options, changed, instead, fail) {
   if (end === undefined && lost.open && !lost.settle(point.cost, undefined, false, 0)) await moveTo(left);
   end ??= verdict("aborted", "the caller ended the solve");
   return { status: end.status, message: end.message, iterations: iteration,
-           linearIterations: linear, initialCost: first, finalCost: point.cost,
+           linearIterations: linear, initialCost: first,
+           finalCost: stepper.isRough ? stepper.model.cost(x) : point.cost,
            seconds: seconds(), device: stepper.device,
            linearSolver: stepper.factor === undefined ? "cg" : "factor" };
 }

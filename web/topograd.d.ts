@@ -97,13 +97,16 @@ export interface Summary {
 
 export interface LoadOptions {
   /**
-   * `webgpu` solves for steps by conjugate gradients on the device in float32, refined until the
-   * residual of the normal equations in float64 meets the tolerance; residuals, derivatives and
-   * decisions are JavaScript's, in float64. Solves with `linearSolver: "factor"` stay in
-   * JavaScript. `automatic` takes WebGPU for problems of 3,000 unknowns or more on an adapter
-   * that is no program on the processor.
+   * `webgpu` solves for steps by conjugate gradients on the device in float32, refined in float64; all
+   * else is JavaScript's, as are solves with `linearSolver: "factor"`. `automatic` takes WebGPU for
+   * 3,000 unknowns or more on an adapter that is no program on the processor.
    */
   device?: "automatic" | "webgpu" | "javascript";
+  /**
+   * On WebGPU: `f32` takes whole steps on the device in float32 until they end, and float64 goes on as
+   * `mixed`; the folder must have been exported with `--f32`.
+   */
+  precision?: "mixed" | "f32";
   /** The entry to WebGPU; otherwise navigator.gpu, and in Node the package `webgpu`. */
   gpu?: unknown;
 }

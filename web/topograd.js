@@ -2,10 +2,12 @@
 // `topograd export web` wrote, and minimises the problem.
 import { minimiseEnergies } from "./descent.js";
 import { Energies } from "./energy.js";
-import { DeviceError, DeviceIteration, System, findAdapter } from "./gpu.js";
+import * as webgpu from "./gpu.js";
 import { Model } from "./model.js";
 import { defaults } from "./rules.js";
 import { Stepper, minimise, turnsOf } from "./solver.js";
+
+const { DeviceError, DeviceIteration, System, findAdapter } = webgpu;
 
 /** A failure that a caller can tell from others by its code. */
 export class TopogradError extends Error {
@@ -61,7 +63,16 @@ function byInstance(columns, instances) {
   return out;
 }
 
-const devices = ["automatic", "webgpu", "javascript"];
+/** Indices of a term, also of a curve with another number of instances. */
+function indicesOf({ index, instances }, count) {
+  const stride = index.length / instances;
+  return Uint32Array.from({ length: stride * count }, (_, k) => index[k % (stride * instances)]);
+}
+
+function checkNamed(name, value, known) {
+  if (!known.includes(value)) throw fail("argument", `${name}: expected one of ${known.join(", ")}, got ${value}`);
+}
+
 /** Unknowns from which an adapter that is no program is used unasked. */
 const leastUnknowns = 3000;
 
@@ -94,9 +105,9 @@ const withTangents = (kernel) =>
   kernel?.length === 4 ? (p, d, u, t, out) => kernel(p, d, u, out) : kernel;
 
 /** Loads the problem of an exported folder. */
-export async function load(url, { device = "automatic", gpu } = {}) {
-  if (!devices.includes(device))
-    throw fail("argument", `device: expected one of ${devices.join(", ")}, got ${device}`);
+export async function load(url, { device = "automatic", precision = "mixed", gpu } = {}) {
+  checkNamed("device", device, ["automatic", "webgpu", "javascript"]);
+  checkNamed("precision", precision, ["mixed", "f32"]);
   const here = typeof location === "undefined" ? undefined : location.href;
   let address;
   try {
@@ -108,7 +119,14 @@ export async function load(url, { device = "automatic", gpu } = {}) {
   const bytes = await read(address);
   const { header, body } = parse(bytes, address);
   const kernels = await import(new URL("kernels.js", address).href);
-  return new Problem(header, bytes, body, kernels, await choose(device, header.scalars, header.terms.some(isScalar), gpu));
+  const chosen = await choose(device, header.scalars, header.terms.some(isScalar), gpu);
+  if (chosen.found !== undefined && precision === "f32") {
+    if (header.terms[0].shaders === undefined)
+      throw fail("file", `${address}: no kernels of the precision f32: export the problem with --f32`);
+    const { float32 } = await import(new URL("float32.js", address).href);
+    chosen.float32 = await float32({ ...webgpu, Stepper }, address, read);
+  }
+  return new Problem(header, bytes, body, kernels, chosen);
 }
 
 const wholeOptions = ["maxIterations", "maxLinearIterations", "maxEscapes", "maxLbfgsRank"];
@@ -125,8 +143,7 @@ function resolve(given, ofProblem, methods) {
     if (value === undefined || others.includes(name)) continue;
     const named = name === "method" ? methods : namedOptions[name];
     if (named !== undefined) {
-      if (!named.includes(value))
-        throw fail("argument", `${name}: expected one of ${named.join(", ")}, got ${value}`);
+      checkNamed(name, value, named);
     } else if (!(name in defaults)) {
       const known = new Set([...Object.keys(defaults), ...Object.keys(namedOptions), ...others]);
       throw fail("argument", `expected one of the options ${[...known].join(", ")}, got "${name}"`);
@@ -158,11 +175,12 @@ export class Problem {
   #revision = 0;  // of the numbers that callers change
   #found;  // the adapter; undefined: JavaScript computes
   #asked;  // WebGPU by name
+  #float32;  // code of that precision
   #system;
   #hasEnergies;
 
   /** Made by load(). */
-  constructor(header, bytes, body, kernels, { found, reason, asked }) {
+  constructor(header, bytes, body, kernels, { found, reason, asked, float32 }) {
     const kernel = (name) => {
       if (typeof kernels[name] !== "function")
         throw fail("file", `kernels.js: no function ${name}: it belongs to another problem`);
@@ -184,7 +202,9 @@ export class Problem {
     this.name = header.name;
     this.#found = found;
     this.#asked = asked;
-    this.device = found === undefined ? "JavaScript" : `WebGPU (${found.name}), mixed`;
+    this.#float32 = float32;
+    this.device = found === undefined ? "JavaScript"
+      : `WebGPU (${found.name}), ${float32 === undefined ? "mixed" : "f32"}`;
     this.reason = reason ?? "";
     this.arrays = header.arrays.map((array) => array.name);
     this.labels = header.terms.map((term) => term.name);
@@ -310,8 +330,7 @@ export class Problem {
     term.numbers = Float64Array.from(values);
     ++this.#revision;
     if (!other) return;
-    const stride = term.index.length / instances;
-    term.index = Uint32Array.from({ length: stride * count }, (_, k) => term.index[k % stride]);
+    term.index = indicesOf(term, count);
     term.instances = count;
     this.#close();
     this.#steppers.clear();
@@ -330,9 +349,7 @@ export class Problem {
       this.#check(label, data, most);
       numbers = Float64Array.from(data);
     }
-    const stride = term.index.length / term.instances, out = new Float64Array(rows * instances);
-    const index = instances === term.instances ? term.index
-      : Uint32Array.from({ length: stride * instances }, (_, k) => term.index[k % stride]);
+    const out = new Float64Array(rows * instances), index = indicesOf(term, instances);
     const kernel = term.jacobian ?? term.cost;
     this.#model.each({ ...term, instances, index, numbers }, this.#x, kernel,
                      term.jacobian === undefined ? 1 : rows * (1 + term.parameters),
@@ -397,24 +414,28 @@ export class Problem {
   }
 
   /** The stepper for a linear solver, whose analysis serves all solves. */
-  async #stepperFor(options) {
-    const name = this.#found !== undefined && options.linearSolver !== "factor" ? "device"
-      : options.linearSolver;
+  async #stepperFor(options, isFine = false) {
+    const onDevice = this.#found !== undefined && options.linearSolver !== "factor";
+    const name = !onDevice ? options.linearSolver : this.#float32 === undefined || isFine ? "device" : "f32";
     if (this.#steppers.size === 0) this.#model.free(this.#constant);
     const known = this.#steppers.get(name);
     if (known !== undefined) return known;
-    let iteration;
-    if (name === "device") {
-      try {
-        this.#system = await System.open(await findAdapter(this.#found.gpu), this.#model);
-        iteration = new DeviceIteration(this.#model, this.#system);
-      } catch (error) {
-        if (this.#asked && error instanceof DeviceError) throw fail(error.code, error.message);
-        this.#leave(error);
-        return this.#stepperFor(options);
+    if (!onDevice) return this.#keep(name, options);
+    try {
+      const model = this.#model;
+      if (this.#system === undefined) {
+        const made = new (this.#float32?.Float32System ?? System)(model);
+        this.#system = await made.open(await findAdapter(this.#found.gpu));
       }
+      if (name === "device") return this.#keep(name, options, new DeviceIteration(model, this.#system));
+      const made = new this.#float32.Float32Stepper(model, options, this.faces.length > 0, this.#system);
+      this.#steppers.set(name, made);
+      return made;
+    } catch (error) {
+      if (this.#asked && error instanceof DeviceError) throw fail(error.code, error.message);
+      this.#leave(error);
+      return this.#stepperFor(options);
     }
-    return this.#keep(name, options, iteration);
   }
 
   #keep(name, options, iteration) {
@@ -442,6 +463,7 @@ export class Problem {
     this.#system?.device.destroy();
     this.#system = undefined;
     this.#steppers.delete("device");
+    this.#steppers.delete("f32");
   }
 
   /**
@@ -469,7 +491,8 @@ export class Problem {
         this.#leave(error);
         return this.#steppers.get(all.linearSolver) ?? this.#keep(all.linearSolver, all);
       };
-      return yield* minimise(stepper, this.#x, all, changed, instead, fail);
+      return yield* minimise(stepper, this.#x, all, changed, instead,
+                             () => this.#stepperFor(all, true), fail);
     } finally {
       this.#solving = false;
     }

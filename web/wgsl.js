@@ -21,7 +21,9 @@ export function normalEquations(at) {
   return `
 ${constants}
 ${places}
-struct Request { tolerance: f32, floor: f32, most: f32, inEnergy: f32 }
+const NONE = 0xffffffffu;
+struct Request { tolerance: f32, floor: f32, most: f32, inEnergy: f32,
+  lambda: f32, least: f32, largest: f32, length: f32, norm: f32 }
 @group(0) @binding(0) var<storage, read> plan: array<u32>;
 @group(0) @binding(1) var<storage, read_write> jac: array<f32>;
 @group(0) @binding(2) var<storage, read_write> vec: array<f32>;
@@ -88,25 +90,62 @@ fn along(@builtin(global_invocation_id) id: vec3u) {
   for (var c = id.x; c < COLUMNS; c += SUMMANDS) { vec[P + c] = vec[Z + c] + beta * vec[P + c]; }
 }
 
+// Entry of J times a vector.
+fn alongRow(row: u32, source: u32) -> f32 {
+  var term = TERM;
+  while (row >= plan[term + 6u]) { term += 7u; }
+  let local = row - plan[term + 5u];
+  let rowsOfTerm = plan[term + 4u];
+  let instances = plan[term + 3u];
+  let width = plan[term + 2u];
+  let column = plan[term + 1u] + local / rowsOfTerm;
+  let entry = plan[term] + local;
+  var sum = 0.0;
+  for (var c = 0u; c < width; c++) {
+    sum += jac[entry + c * instances * rowsOfTerm] * vec[source + plan[column + c * instances]];
+  }
+  return sum;
+}
+
 // t = J p
 @compute @workgroup_size(${groupSize})
 fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   if (scalar[DONE] != 0.0) { return; }
-  for (var row = id.x; row < ROWS; row += ${groupSize}u * groups.x) {
-    var term = TERM;
-    while (row >= plan[term + 6u]) { term += 7u; }
-    let local = row - plan[term + 5u];
-    let rowsOfTerm = plan[term + 4u];
-    let instances = plan[term + 3u];
-    let width = plan[term + 2u];
-    let column = plan[term + 1u] + local / rowsOfTerm;
-    let entry = plan[term] + local;
-    var sum = 0.0;
-    for (var c = 0u; c < width; c++) {
-      sum += jac[entry + c * instances * rowsOfTerm] * vec[P + plan[column + c * instances]];
+  for (var row = id.x; row < ROWS; row += ${groupSize}u * groups.x) { vec[T + row] = alongRow(row, P); }
+}
+
+// Entry of Jᵀ t, and the square of the norm of the column.
+fn alongColumn(c: u32) -> vec2f {
+  var sums = vec2f();
+  let block = plan[COLUMN + c];
+  let width = plan[block + 1u];
+  var place = plan[block + 4u] + c - plan[block];
+  var last = NONE;  // the term of the numbers below
+  var rowsOfTerm = 0u;
+  var between = 0u;
+  var entries = 0u;
+  var firstRow = 0u;
+  for (var k = plan[block + 2u]; k < plan[block + 3u]; k++) {
+    let a = plan[place];
+    place += width;
+    if (a == NONE) { continue; }
+    let term = plan[k + INCIDENT];
+    if (term != last) {
+      last = term;
+      rowsOfTerm = plan[term + 4u];
+      between = plan[term + 3u] * rowsOfTerm;
+      entries = plan[term];
+      firstRow = T + plan[term + 5u];
     }
-    vec[T + row] = sum;
+    let instance = plan[k] * rowsOfTerm;
+    let first = entries + a * between + instance;
+    let row = firstRow + instance;
+    for (var r = 0u; r < rowsOfTerm; r++) {
+      let entry = jac[first + r];
+      sums += entry * vec2f(vec[row + r], entry);
+    }
   }
+  return sums;
 }
 
 // q = Jᵀ t + D p, and p·q.
@@ -116,33 +155,7 @@ fn columns(@builtin(global_invocation_id) id: vec3u) {
   var product = 0.0;
   for (var c = id.x; c < COLUMNS; c += SUMMANDS) {
     let p = vec[P + c];
-    var sum = vec[D + c] * p;
-    let block = plan[COLUMN + c];
-    let width = plan[block + 1u];
-    var place = plan[block + 4u] + c - plan[block];
-    var last = ${0xffffffff}u;  // the term of the numbers below
-    var rowsOfTerm = 0u;
-    var between = 0u;
-    var entries = 0u;
-    var firstRow = 0u;
-    for (var k = plan[block + 2u]; k < plan[block + 3u]; k++) {
-      let a = plan[place];
-      place += width;
-      if (a == ${0xffffffff}u) { continue; }
-      let term = plan[k + INCIDENT];
-      if (term != last) {
-        last = term;
-        rowsOfTerm = plan[term + 4u];
-        between = plan[term + 3u] * rowsOfTerm;
-        entries = plan[term];
-        firstRow = T + plan[term + 5u];
-      }
-      let instance = plan[k] * rowsOfTerm;
-      let first = entries + a * between + instance;
-      let row = firstRow + instance;
-      for (var r = 0u; r < rowsOfTerm; r++) { sum += jac[first + r] * vec[row + r]; }
-    }
-    let q = sum * vec[FREE + c];
+    let q = (vec[D + c] * p + alongColumn(c).x) * vec[FREE + c];
     vec[Q + c] = q;
     product += p * q;
   }
@@ -218,9 +231,9 @@ fn blocks(@builtin(global_invocation_id) id: vec3u) {
       let rowsOfTerm = plan[term + 4u];
       let between = plan[term + 3u] * rowsOfTerm;
       let first = plan[term] + plan[k] * rowsOfTerm;
-      for (var b = 0u; b < width && own != ${0xffffffff}u; b++) {
+      for (var b = 0u; b < width && own != NONE; b++) {
         let other = plan[place + b];
-        if (other == ${0xffffffff}u) { continue; }
+        if (other == NONE) { continue; }
         for (var r = 0u; r < rowsOfTerm; r++) {
           sums[b] += jac[first + own * between + r] * jac[first + other * between + r];
         }

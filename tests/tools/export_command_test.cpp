@@ -62,6 +62,26 @@ TEST(ExportWeb, WritesTheProblemAndThePackage) {
             read_file(source_dir() / "web/page/index.html"));
 }
 
+TEST(ExportWeb, WritesKernelsOfSinglePrecision) {
+  Pulled pulled;
+  pulled.problem.add_residual(2.0 * pulled.x[0], {.loss = huber(1.0), .label = "robust"});
+  const TemporaryDir folder;
+  const WebExport done = export_web(pulled.problem, {.f32 = true}, folder.path());
+  for (const char* name : {"kernels.wgsl", "float32.js", "steps.wgsl"})
+    EXPECT_NE(std::ranges::find(done.files, name), done.files.end()) << name;
+  const std::string text = read_file(folder.path() / "kernels.wgsl");
+  std::vector<std::string> names;
+  for (std::size_t at = 0; (at = text.find("// kernel ", at)) != std::string::npos; ++at)
+    names.push_back(text.substr(at + 10, text.find('\n', at) - at - 10));
+  // The cost of rows without a loss is half their square.
+  EXPECT_EQ(names, (std::vector<std::string>{"rows0", "rows1", "cost1"}));
+  EXPECT_NE(text.find("@compute @workgroup_size(64, 1, 1)"), std::string::npos);
+  Pulled energy;
+  energy.problem.add_energy(cosh(energy.x[0]));
+  EXPECT_EQ(error_of(energy.problem, {.f32 = true}),
+            "export web: energies are minimised in JavaScript, not in the precision f32");
+}
+
 TEST(ExportWeb, NamesWhatItCannotExport) {
   Pulled constrained;
   constrained.problem.add_equality(constrained.x[0] - 2.0);

@@ -20,6 +20,7 @@ struct ExportArguments {
   std::string method;
   std::string out;
   bool page = false;
+  bool f32 = false;
 };
 
 /// The triangles of the mesh, if the problem's first array has the positions of its vertices.
@@ -47,6 +48,7 @@ void export_to_web(const ExportArguments& arguments) {
   WebExportOptions options{.name = title_of(*named, arguments.problem), .solver = named->options()};
   if (!arguments.method.empty()) options.solver.method = parse_method(arguments.method);
   options.page = arguments.page;
+  options.f32 = arguments.f32;
   options.faces = faces_of(*named);
   const WebExport done = export_web(named->problem(), options, arguments.out);
   std::cout << arguments.out << ": " << done.files.size() << " files, " << (done.bytes + 999) / 1000
@@ -74,6 +76,8 @@ void add_export(Command app) {
       .shown_default("levenberg_marquardt; lbfgs with energies");
   web.option("--out", &arguments->out, "folder; it is made if it is not there").required();
   web.flag("--page", arguments->page, "also index.html, which shows the problem and solves it");
+  web.flag("--f32", arguments->f32,
+           "also kernels with which WebGPU takes whole steps in single precision");
   web.callback([arguments] { export_to_web(*arguments); });
 }
 

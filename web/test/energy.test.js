@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
 import { load } from "../topograd.js";
-import { code, indices, removeFolders, write } from "./problems.js";
+import { code, indices, near, removeFolders, write } from "./problems.js";
 
 after(removeFolders);
 
@@ -12,14 +12,14 @@ const none = new Float64Array(0);
 /** A problem whose energies have kernels of these names, one for each block of its only array. */
 function blocks(count, width, x, kernels, more = {}) {
   const rows = Array.from({ length: count }, (_, k) => Array.from({ length: width }, (_, c) => width * k + c));
-  const term = { name: "energy", rows: 1, instances: count, parameters: width, data: 0, uniforms: 0,
+  const term = { name: "energy", rows: 1, instances: count, parameters: width, data: 0,
                  cost: "cost", gradient: "gradient", index: indices(...rows), numbers: none };
   for (const name of ["hessian", "hvp"])
     if (kernels.includes(`function ${name}(`)) term[name] = name;
   return [{
-    version: 1, topograd: "0.1.0", name: "energies", scalars: width * count, manifolds: [],
+    name: "energies", scalars: width * count,
     arrays: [{ name: "x", offset: 0, width, blocks: count }], terms: [term],
-    x: Float64Array.from(x), uniforms: none, options: { method: "newton", maxIterations: 100 }, ...more,
+    x: Float64Array.from(x), options: { method: "newton", maxIterations: 100 }, ...more,
   }, kernels];
 }
 
@@ -42,8 +42,6 @@ export function hvp(p, d, u, t, out) {
 }`;
 
 const tight = { functionTolerance: 1e-14, gradientTolerance: 1e-12, parameterTolerance: 1e-12 };
-const near = (got, expected, distance, what) =>
-  assert.ok(Math.abs(got - expected) <= distance, `${what}: ${got}, expected ${expected}`);
 
 for (const [name, hessian, options, least] of [
   ["newton with a triangle of numbers", packed, { method: "newton" }, 5],

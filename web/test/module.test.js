@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { after, test } from "node:test";
 
 import { load } from "../topograd.js";
-import { code, indices, removeFolders, write } from "./problems.js";
+import { code, indices, near, removeFolders, write } from "./problems.js";
 
 after(removeFolders);
 
@@ -17,14 +17,14 @@ const misraY = [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 5
 function misra(start, more = {}) {
   const rows = misraX.length;
   return [{
-    version: 1, topograd: "0.1.0", name: "Misra1a", scalars: 2, manifolds: [],
+    name: "Misra1a", scalars: 2,
     arrays: [{ name: "b", offset: 0, width: 2, blocks: 1 }],
     terms: [{
-      name: "fit", rows: 1, instances: rows, parameters: 2, data: 2, uniforms: 0, cost: "cost",
+      name: "fit", rows: 1, instances: rows, parameters: 2, data: 2, cost: "cost",
       jacobian: "rows", index: indices(...misraX.map(() => [0, 1])),
       numbers: Float64Array.from([...misraX, ...misraY]),
     }],
-    x: Float64Array.from(start), uniforms: new Float64Array(0), options: {}, ...more,
+    x: Float64Array.from(start), ...more,
   }, `
 export function rows(p, d, u, out) {
   const e = Math.exp(-p[1] * d[0]);
@@ -43,15 +43,15 @@ const certified = { b1: 2.3894212918e2, b2: 5.5015643181e-4, cost: 1.2455138894e
 /** The point of a unit circle, held by a manifold, that is nearest to (3, 4). */
 function circle() {
   return [{
-    version: 1, topograd: "0.1.0", name: "circle", scalars: 2,
+    name: "circle", scalars: 2,
     arrays: [{ name: "point", offset: 0, width: 2, blocks: 1 }],
     manifolds: [{ width: 2, tangent: 1, plus: "plus", basis: "basis",
                   blocks: Uint32Array.from([0]) }],
     terms: [{
-      name: "distance", rows: 2, instances: 1, parameters: 2, data: 2, uniforms: 0, cost: "cost",
+      name: "distance", rows: 2, instances: 1, parameters: 2, data: 2, cost: "cost",
       jacobian: "rows", index: indices([0, 1]), numbers: Float64Array.from([3, 4]),
     }],
-    x: Float64Array.from([1, 0]), uniforms: new Float64Array(0), options: {},
+    x: Float64Array.from([1, 0]),
   }, `
 export function cost(p, d, u, out) { out[0] = ((p[0] - d[0]) ** 2 + (p[1] - d[1]) ** 2) / 2; }
 export function rows(p, d, u, out) { out.set([p[0] - d[0], p[1] - d[1], 1, 0, 0, 1]); }
@@ -69,12 +69,12 @@ function chain(points) {
   for (let k = 0; k < between; ++k) index.push([2 * k, 2 * k + 1, 2 * k + 2, 2 * k + 3]);
   const none = new Float64Array(0);
   return [{
-    version: 1, topograd: "0.1.0", name: "chain", scalars: 2 * points, manifolds: [],
+    name: "chain", scalars: 2 * points,
     arrays: [{ name: "points", offset: 0, width: 2, blocks: points }],
     terms: [
-      { name: "spring", rows: 1, instances: between, parameters: 4, data: 0, uniforms: 0,
+      { name: "spring", rows: 1, instances: between, parameters: 4, data: 0,
         cost: "cost", jacobian: "rows", index: indices(...index), numbers: none },
-      { name: "end", rows: 2, instances: 2, parameters: 2, data: 2, uniforms: 0,
+      { name: "end", rows: 2, instances: 2, parameters: 2, data: 2,
         cost: "endCost", jacobian: "endRows",
         index: indices([0, 1], [2 * points - 2, 2 * points - 1]),
         // Two columns, as differences of codes: 0 and 1.3 times the number of springs; 0 and 0.
@@ -83,7 +83,6 @@ function chain(points) {
     ],
     x: Float64Array.from({ length: 2 * points },
                          (_, k) => k % 2 === 0 ? 0.65 * k : Math.sin(k) / 20),
-    uniforms: none, options: {},
   }, `
 export function rows(p, d, u, out) {
   const x = p[2] - p[0], y = p[3] - p[1], l = Math.hypot(x, y);
@@ -102,9 +101,9 @@ test("Misra1a reaches NIST's certified values from both of its starts", async ()
                                        gradientTolerance: tolerance, parameterTolerance: tolerance });
     assert.equal(summary.status, "convergence");
     const [b1, b2] = p.parameters("b");
-    assert.ok(Math.abs(b1 / certified.b1 - 1) < 1e-8, `b1 ${b1}`);
-    assert.ok(Math.abs(b2 / certified.b2 - 1) < 1e-8, `b2 ${b2}`);
-    assert.ok(Math.abs(summary.finalCost / certified.cost - 1) < 1e-9, `${summary.finalCost}`);
+    near(b1 / certified.b1, 1, 1e-8);
+    near(b2 / certified.b2, 1, 1e-8);
+    near(summary.finalCost / certified.cost, 1, 1e-9);
   }
 });
 
@@ -128,8 +127,9 @@ test("a block on a manifold stays there", async () => {
   const summary = await p.minimize({ functionTolerance: 1e-15 });
   assert.equal(summary.status, "convergence");
   const [x, y] = p.parameters("point");
-  assert.ok(Math.abs(x - 0.6) < 1e-7 && Math.abs(y - 0.8) < 1e-7, `${x} ${y}`);
-  assert.ok(Math.abs(summary.finalCost - 8) < 1e-12);  // distance 4
+  near(x, 0.6, 1e-7);
+  near(y, 0.8, 1e-7);
+  near(summary.finalCost, 8, 1e-12);  // distance 4
 });
 
 test("factors and conjugate gradients take the same steps", async () => {
@@ -144,7 +144,7 @@ test("factors and conjugate gradients take the same steps", async () => {
   }
   assert.equal(costs.factor.length, costs.cg.length);
   costs.factor.forEach((cost, k) =>
-    assert.ok(Math.abs(costs.cg[k] / cost - 1) < 1e-8, `step ${k}: ${costs.cg[k]} and ${cost}`));
+    near(costs.cg[k] / cost, 1, 1e-8, `step ${k}`));
 });
 
 test("a pinned block stays, and goes on once it is released", async () => {
@@ -163,7 +163,7 @@ test("data are replaced by label", async () => {
   p.set("distance", [-3, 4]);
   assert.deepEqual([...p.data("distance")], [-3, 4]);
   await p.minimize({ functionTolerance: 1e-15 });
-  assert.ok(Math.abs(p.parameters("point")[0] + 0.6) < 1e-7);
+  near(p.parameters("point")[0], -0.6, 1e-7);
 });
 
 test("numbers that change during a solve count from the next step on", async () => {
@@ -175,8 +175,9 @@ test("numbers that change during a solve count from the next step on", async () 
   do next = await steps.next(); while (!next.done);
   assert.equal(next.value.status, "convergence");
   const [x, y] = p.parameters("point");
-  assert.ok(Math.abs(x) < 1e-7 && Math.abs(y + 1) < 1e-7, `${x} ${y}`);
-  assert.ok(Math.abs(next.value.finalCost - 0.5) < 1e-12);
+  near(x, 0, 1e-7);
+  near(y, -1, 1e-7);
+  near(next.value.finalCost, 0.5, 1e-12);
   assert.equal(next.value.initialCost, 10);
 });
 
@@ -257,6 +258,9 @@ test("without WebGPU the problem is solved in JavaScript, unless a caller insist
   assert.equal((await p.minimize()).device, "JavaScript");
   await assert.rejects(load(address, { device: "webgpu", gpu: no }), code("adapter", /no adapter/));
   await assert.rejects(load(address, { device: "gpu" }), code("argument", /got gpu/));
+  await assert.rejects(load(address, { precision: "f16" }), code("argument", /mixed, f32, got f16/));
+  const f32 = { device: "webgpu", precision: "f32", gpu: adapter(ample) };
+  await assert.rejects(load(address, f32), code("file", /with --f32/));
   assert.equal((await load(address, { device: "javascript" })).device, "JavaScript");
   const large = await load(write(...chain(2000)), { gpu: no });
   assert.match(large.reason, /no adapter/);
@@ -298,7 +302,7 @@ test("in Node, WebGPU is that of the package webgpu", async (t) => {
   }
   const summary = await p.minimize({ maxIterations: 1000, functionTolerance: 1e-13 });
   assert.match(summary.device, /^WebGPU \(.+\), mixed$/);
-  assert.ok(Math.abs(summary.finalCost / certified.cost - 1) < 1e-9, `${summary.finalCost}`);
+  near(summary.finalCost / certified.cost, 1, 1e-9);
   p.close();
   p.set("b", [500, 0.0001]);
   assert.equal((await p.minimize({ maxIterations: 2 })).device, summary.device);

@@ -27,7 +27,10 @@ export function write(header, kernels, change = (bytes) => bytes) {
     size += numbers.byteLength;
     return { at, length: numbers.length };
   };
-  const placed = JSON.stringify(header, (_, value) =>
+  const terms = header.terms.map((term) => ({ uniforms: 0, ...term }));
+  const whole = { version: 1, topograd: "0.1.0", manifolds: [], uniforms: new Float64Array(0), options: {},
+                  ...header, terms };
+  const placed = JSON.stringify(whole, (_, value) =>
     value instanceof Float64Array || value instanceof Uint32Array ? place(value) : value);
   const text = Buffer.from(placed.padEnd(Math.ceil(placed.length / 8) * 8));
   const start = Buffer.alloc(16);
@@ -46,6 +49,9 @@ export function indices(...rows) {
   return Uint32Array.from(rows[0].flatMap((_, c) =>
     rows.map((row, i) => row[c] - (i > 0 ? rows[i - 1][c] : 0))));
 }
+
+export const near = (got, expected, distance, what = "number") =>
+  assert.ok(Math.abs(got - expected) <= distance, `${what}: ${got}, expected ${expected}`);
 
 /** Checks an error for assert.throws() and assert.rejects(). */
 export const code = (expected, part) => (error) => {

@@ -108,3 +108,62 @@ test("a solve whose device is lost goes on in JavaScript from its last point", a
   close(got.summary.finalCost, 0.12455138894 / 2, 1e-6, "final cost");
   got.costs.forEach((cost, k) => assert.ok(k === 0 || cost <= got.costs[k - 1], got.costs.join()));
 });
+
+/** Exports with kernels of single precision, and evaluates an expression of the problem. */
+const inSingle = (name, args, expression) =>
+  within(`${name}32`, [...args, "--f32"], expression, `{ device: "webgpu", precision: "f32" }`);
+
+/** Files for problems with losses and bounds, and with manifolds. */
+const files = {
+  "bounded.json": JSON.stringify({
+    parameters: [{ name: "b", values: [4, 0.5], width: 2, lower: [0, 0.3], upper: 20 }],
+    data: [{ name: "t", values: [0, 1, 2, 3, 4, 5] }, { name: "y", values: [5, 3.9, 3.1, 2.4, 9, 1.5] }],
+    residuals: [{ label: "fit", expressions: ["b[0] * exp(-b[1] * t) - y"], parameters: ["b"],
+                  data: ["t", "y"], loss: { huber: 0.5 } }],
+  }),
+  "graph.g2o": `VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1
+VERTEX_SE3:QUAT 1 1.1 0.1 0 0 0.05 0 1
+VERTEX_SE3:QUAT 2 1 1.2 0 0 0 0.6 0.8
+${["0 1 1 0 0 0 0 0 1", "1 2 0 1 0 0 0 0.6 0.8", "0 2 1.3 0.8 0.1 0 0 0.6 0.8"].map((edge) =>
+    `EDGE_SE3:QUAT ${edge} 1 0 0 0 0 0 1 0 0 0 0 1 0 0 0 1 0 0 1 0 1`).join("\n")}
+`,
+};
+const file = (name) => {
+  const path = join(site.folder, name);
+  writeFileSync(path, files[name]);
+  return path;
+};
+
+for (const { name, args, slow, share = 1e-6, options = {} } of [
+  { name: "misra1a", args: nist("Misra1a") },
+  { name: "thurber", slow: true, args: nist("Thurber"), options: { maxIterations: 1000 } },
+  { name: "springs", slow: true, args: ["springs", "--width", "6"], options: { maxIterations: 5 } },
+  { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"] },
+  { name: "bundle", slow: true, args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
+                                       "--noise", "0.5"] },
+  { name: "bounded", args: [file("bounded.json")] },
+  { name: "graph", args: ["pose-graph", file("graph.g2o"), "--start", "file"] },
+]) {
+  test(`${name} in single precision ends where float64 does`, async (t) => {
+    const why = slow && process.env.TOPOGRAD_WEBGPU === undefined ? "slow: TOPOGRAD_WEBGPU=1" : skip;
+    if (why) return t.skip(why);
+    const got = await inSingle(name, args, `
+      const first = p.device, steps = [], solve = p.solve(${JSON.stringify(options)});
+      let next;
+      while (!(next = await solve.next()).done) steps.push(next.value);
+      const other = await load("/${name}32/", { device: "javascript" });
+      const expected = await other.minimize(${JSON.stringify(options)});
+      return { first, steps, summary: next.value, expected, cost: p.cost() };`);
+    assert.match(got.first, /^WebGPU \(.+\), f32$/);
+    assert.equal(got.summary.status, got.expected.status);
+    close(got.summary.finalCost, got.expected.finalCost, share, "final cost");
+    // The cost that is told is that of float64.
+    close(got.summary.finalCost, got.cost, 1e-12, "cost of the point");
+    assert.ok(Math.abs(got.summary.iterations - got.expected.iterations) <= 3,
+              `steps: ${got.summary.iterations}, ${got.expected.iterations}`);
+    // Single precision comes first, and does not end the solve by itself.
+    assert.ok(got.steps.length >= 2);
+    const last = got.expected.status === "convergence" ? /, mixed$|^JavaScript$/ : /, f32$/;
+    assert.match(got.summary.device, last);
+  });
+}
