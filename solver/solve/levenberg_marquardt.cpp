@@ -125,7 +125,7 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
   check_bounds();
   save(engines.here(), solver);
   while (!control_.finished()) {
-    step(engines, solver);
+    if (!rules_.wants_exact_step() || !curve(engines, solver)) step(engines, solver);
     check_bounds();
     while ((control_.finished() || rules_.is_stuck()) && reconsider(engines, solver))
       check_bounds();
@@ -318,11 +318,31 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   } else {
     ++summary_.num_unsuccessful_steps;
     summary_.num_nonfinite_steps += facts.nonfinite ? 1 : 0;
+    if (facts.valid) find_exact_gain(engines, solver, facts.change);
     find_row_noise(engine);
     end(confirmed(rules_.refuse(facts, report, share)));
   }
   iteration.cost = point().cost;
   record(iteration);
+}
+
+bool Minimizer::curve(Engines& engines, StepSolver& solver) {
+  const double before = point().cost;
+  const std::optional<ExactStep> found =
+      exact_step(engines.here(), model_, rounding_unit(options_.precision), before);
+  if (!rules_.accepts_exact(found ? before - found->cost : 0)) {
+    linearize(engines, solver);
+    return false;
+  }
+  move_to(engines, solver, found->x);
+  prepare_steps(engines.here());
+  ++summary_.num_successful_steps;
+  record({.iteration = summary_.num_iterations() + 1,
+          .cost = point().cost,
+          .cost_change = before - point().cost,
+          .step_norm = found->step_norm});
+  if (!rules_.finite()) refuse_derivatives(describe_nonfinite(engines.here(), model_));
+  return true;
 }
 
 /// Replaces a step by a better one of another length.
@@ -369,6 +389,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
   summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   rules_.take(facts, report, taken.shortened);
   linearize(engines, solver);
+  find_exact_gain(engines, solver, facts.change);
   if (std::abs(facts.change) <= options_.function_tolerance * before.cost)
     find_row_noise(engines.here());
   end(confirmed(rules_.after_take(facts, report, before, taken.damped_share)));
@@ -385,6 +406,18 @@ void Minimizer::find_row_noise(runtime::Engine& engine) {
   const bool known = engine.backend() == runtime::Backend::cpu && model_.shares == nullptr;
   if (known && rules_.needs_row_noise())
     rules_.set_row_noise(row_noise(engine, model_, rounding_unit(options_.precision)));
+}
+
+void Minimizer::find_exact_gain(Engines& engines, StepSolver& solver, double change) {
+  if (rules_.needs_exact_gain(change)) ask_exact_model(engines, solver);
+}
+
+void Minimizer::ask_exact_model(Engines& engines, StepSolver& solver,
+                                std::span<const LeastCurvature> asked) {
+  const double unit = rounding_unit(options_.precision);
+  const double gain = exact_gain(engines.here(), model_, unit, asked);
+  linearize(engines, solver);
+  rules_.set_exact_gain(gain);
 }
 
 /// Residuals whose squares underflow have no cost and no gradient.
@@ -460,13 +493,26 @@ std::vector<std::uint32_t> Minimizer::find_lost(std::span<const double> x,
 
 bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   if (first_.empty() || !here_) return false;
-  const bool ended = control_.finished();
+  bool ended = control_.finished();
   const bool converged = ended && termination(verdict_.end) == Termination::CONVERGENCE;
   if (ended && !converged && !lost_columns_.is_open()) return false;
   std::vector<double> x(model_.model.scalars), squares;
   engines.here().point(x);
   if (converged || !ended) squares = here_->column_squares();
-  const std::vector<std::uint32_t> lost = find_lost(x, squares);
+  std::vector<std::uint32_t> lost = find_lost(x, squares);
+  if (!lost.empty() && rules_.may_ask_exactly()) {
+    // Back where they began they would cost more.
+    std::vector<LeastCurvature> asked;
+    for (const std::uint32_t k : lost) {
+      const double way = x[k] - first_[k];
+      asked.push_back({k, 2 * options_.function_tolerance * point().cost / (way * way)});
+    }
+    ask_exact_model(engines, solver, asked);
+    const Verdict verdict = rules_.check_exact_gain();
+    if (verdict) lost.clear();
+    if (!ended) end(verdict);
+    ended = control_.finished();
+  }
   if (!ended && lost.empty()) return false;
   const Verdict here = ended ? verdict_ : Verdict{End::lost_columns};
   if (lost_columns_.is_open()) {

@@ -12,6 +12,7 @@
 #include "../step_control/step_rules.hpp"
 #include "../step_control/trust_region.hpp"
 #include "../summary.hpp"
+#include "exact_model.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -57,6 +58,8 @@ class Minimizer {
  private:
   void start(Engines& engines, StepSolver& solver);
   void step(Engines& engines, StepSolver& solver);
+  /// A step of the exact model, where the linear one creeps. False if there is none.
+  bool curve(Engines& engines, StepSolver& solver);
   struct Taken {
     bool shortened;       ///< by shorten()
     double damped_share;  ///< of the full step
@@ -68,6 +71,13 @@ class Minimizer {
   void check_range(runtime::Engine& engine);
   /// Finds what rounding hides at the point, row by row, where a verdict may depend on it.
   void find_row_noise(runtime::Engine& engine);
+  /// Asks second derivatives where a verdict depends on them.
+  ///
+  ///   change  of the cost, by the last step
+  void find_exact_gain(Engines& engines, StepSolver& solver, double change);
+  ///   asked  as for exact_gain()
+  void ask_exact_model(Engines& engines, StepSolver& solver,
+                       std::span<const LeastCurvature> asked = {});
   /// Saves or restores the state of this, the engine and the solver.
   void transfer(ir::StateRecord& record, runtime::Engine& engine, StepSolver& solver);
   /// Writes a checkpoint if one is due.

@@ -37,6 +37,13 @@ constexpr double kTooLong = 0.05;
 constexpr double kLargeNoise = 1e-3;
 constexpr int kMostHidden = 4;
 
+// Share that the damping keeps back from which a step creeps.
+constexpr double kCreeping = 0.5;
+
+// What a step of the exact model has to bring beside the last one: of residuals that can vanish the
+// linear model leads to better minima, if slowly.
+constexpr double kMuchMore = 10;
+
 // Share of the decrease before from which on steps are slow.
 constexpr double kSlow = 0.5;
 
@@ -184,6 +191,48 @@ void StepRules::set_row_noise(double noise) {
   row_noise_ = sum_noise(point_.cost, options_->precision) + noise;
 }
 
+bool StepRules::may_ask_exactly() const {
+  return terms_.few && !terms_.penalties && !ends_by_gradient(*options_);
+}
+
+bool StepRules::needs_exact_gain(double change) {
+  const double share = options_->function_tolerance;
+  if (!may_ask_exactly() || !std::isinf(exact_gain_) || std::abs(change) > share * point_.cost ||
+      may_claim(share))
+    return false;
+  return exact_waits_ == 0 || --exact_waits_ < 0;
+}
+
+void StepRules::set_exact_gain(double gain) {
+  exact_gain_ = gain;
+  most_exact_waits_ = check_exact_gain() ? 0 : std::min(2 * most_exact_waits_ + 1, kMostWaits);
+  exact_waits_ = most_exact_waits_;
+}
+
+Verdict StepRules::check_exact_gain() const {
+  const double bound = options_->function_tolerance * point_.cost;
+  return is_exact_minimum(bound) ? Verdict{End::predicted_change, exact_gain_, bound} : Verdict{};
+}
+
+bool StepRules::wants_exact_step() const {
+  // Dense factors of the library for matrices have other bits on other machines.
+  return options_->bits != Bits::portable && may_ask_exactly() && !terms_.bends &&
+         !options_->use_nonmonotonic_steps && options_->method == Method::levenberg_marquardt &&
+         creeps_ >= most_creeps_;
+}
+
+bool StepRules::accepts_exact(double change) {
+  const bool accepted =
+      change > std::max(options_->function_tolerance * point_.cost, kMuchMore * last_change_);
+  if (accepted) {
+    last_change_ = 0;
+  } else {
+    creeps_ = 0;
+    most_creeps_ = std::min(2 * most_creeps_, kMostWaits);
+  }
+  return accepted;
+}
+
 void StepRules::start(double cost) {
   const SolverOptions& o = *options_;
   const bool dogleg = o.method == Method::dogleg;
@@ -196,7 +245,7 @@ void StepRules::start(double cost) {
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost, double judged) {
   point_ = point;
   judged_gradient_ = judged;
-  row_noise_ = std::numeric_limits<double>::infinity();
+  row_noise_ = exact_gain_ = std::numeric_limits<double>::infinity();
   norms_.here = residual_norm(point.cost);
   if (initial_cost != initial_cost_) norms_.start = residual_norm(initial_cost);
   initial_cost_ = initial_cost;
@@ -396,6 +445,7 @@ void StepRules::take(const StepFacts& facts, const StepReport& report, bool shor
 
 Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
                               const runtime::PointReport& before, double share) {
+  creeps_ = share > kCreeping ? std::min(creeps_ + 1, kMostWaits) : 0;
   Verdict verdict;
   if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))
     verdict = {End::rounding};
@@ -461,6 +511,7 @@ bool StepRules::waits_for_more(double noise) {
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
   idle_in_a_row_ = std::min(idle_in_a_row_ + 1, kStuck + 1);
+  creeps_ = std::min(creeps_ + 1, kMostWaits);
   if (std::exchange(exact_, false)) {
     waits_ = most_waits_ = std::min(2 * most_waits_ + 1, kMostWaits);
     return {};
@@ -486,6 +537,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   if (!waits_for_more(noise) && first_trial_.nothing_to_gain && moves_nothing && !widens &&
       may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
+  if (is_exact_minimum(resolution) && std::abs(facts.change) <= resolution)
+    verdict = {End::predicted_change, exact_gain_, resolution};
   if (facts.valid) {
     invalid_in_a_row_ = 0;
     if (vanished)
@@ -507,6 +560,7 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
 bool StepRules::may_claim(double share) const {
   if (!options_->scale_free || !(largest_cosine(point_, norms_) > most_optimality(share)))
     return true;
+  if (is_exact_minimum(share * point_.cost)) return true;
   const double noise = rounding_noise();
   return point_.scaled_gradient_max * point_.scaled_gradient_max <= noise;
 }
@@ -528,6 +582,8 @@ Verdict StepRules::check_taken(const StepFacts& facts, const StepReport& report,
     region_.limit(kLimit);
     return {};
   }
+  if (costs_settle && is_exact_minimum(cost_bound))
+    return {End::cost_change, facts.change, cost_bound};
   if (!forcing_.trusts_last() || widen(last)) return {};
   if (!may_claim(std::max(o.function_tolerance, costs_settle ? 0 : tolerance))) return {};
   // A step that brought little of what it promised was too long, and says nothing.
@@ -556,6 +612,10 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   record.in_range("idle steps in a row", idle_in_a_row_, 0, kStuck + 1);
   record.value("last change of the cost", last_change_);
+  record.in_range("steps that creep", creeps_, 0, kMostWaits);
+  record.in_range("most steps that creep", most_creeps_, kCreeps, kMostWaits);
+  record.in_range("points before the next Hessian", exact_waits_, 0, kMostWaits);
+  record.in_range("most of these points", most_exact_waits_, 0, kMostWaits);
 }
 
 }  // namespace topograd

@@ -155,6 +155,25 @@ class StepRules {
   bool needs_row_noise() const;
   ///   noise  row_noise() at the point
   void set_row_noise(double noise);
+  /// A column that nearly vanishes contradicts the verdict that a change of the cost by this much
+  /// leads to: where residuals have a least value that is not 0, the linear model promises what it
+  /// cannot hold. Second derivatives decide, of few unknowns; the more often they were asked in
+  /// vain, the longer they are not asked again.
+  bool needs_exact_gain(double change);
+  ///   gain  exact_gain() at the point
+  void set_exact_gain(double gain);
+  /// The end at a point where second derivatives leave no more to gain than the tolerance; none
+  /// where they do, or where they were not asked.
+  Verdict check_exact_gain() const;
+  /// True if second derivatives may be asked at all.
+  bool may_ask_exactly() const;
+  /// So many steps in turn were refused or short by damping that the linear model is no good: the
+  /// next one is of the exact model, of few unknowns.
+  bool wants_exact_step() const;
+  /// True if such a step is taken: it brings much more than the last one.
+  ///
+  ///   change  of the cost; 0 if none was found
+  bool accepts_exact(double change);
   /// The end at the point: limits, then the radius.
   Verdict check_limits(double seconds, int iterations) const;
   Verdict check_radius() const;
@@ -220,6 +239,7 @@ class StepRules {
 
  private:
   static constexpr int kStuck = 3;
+  static constexpr int kCreeps = 8;
 
   bool still_falls() const;
   bool hides(const runtime::StepReport& report, double bound) const;
@@ -231,6 +251,7 @@ class StepRules {
   Verdict end_of_retries(const StepFacts& facts, const LastStep& last, double resolution);
   bool may_leave_out_damping(const LastStep& last);
   bool may_claim(double share) const;
+  bool is_exact_minimum(double resolution) const { return exact_gain_ <= resolution; }
   Verdict check_taken(const StepFacts& facts, const runtime::StepReport& report,
                       const runtime::PointReport& before, const LastStep& last);
 
@@ -262,6 +283,10 @@ class StepRules {
   ResidualNorms norms_;
   /// Bound by rows at the point; infinite until it is known.
   double row_noise_ = std::numeric_limits<double>::infinity();
+  /// By second derivatives at the point; infinite until it is known.
+  double exact_gain_ = std::numeric_limits<double>::infinity();
+  int exact_waits_ = 0, most_exact_waits_ = 0;  // points until it is asked for again
+  int creeps_ = 0, most_creeps_ = kCreeps;      // steps in turn that creep, and before an exact one
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
 };

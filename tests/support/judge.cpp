@@ -270,6 +270,7 @@ std::vector<Real> least_squares(std::vector<std::vector<Real>> cols, std::vector
 }
 
 constexpr std::size_t kMostDense = 40;
+constexpr double kLargeCosine = 1e-2;
 
 /// True if the square of a norm is a double.
 bool is_seen(Real norm) { return norm > 1e-150L; }
@@ -318,6 +319,28 @@ double descent_gain(const Problem& problem, std::span<const Real> x, const Linea
     promised -= at.gradient[j] * step[j] / 2;
   }
   return share_of(problem, x, at, step, promised);
+}
+
+/// Sum of the shares of the cost that moves of single coordinates along their slopes take. They are
+/// as long as that of the linear model, or shorter by powers of 4.
+double single_gain(const Problem& problem, std::span<const Real> x, const Linearized& at) {
+  constexpr int kLengths = 64;
+  const Real size = std::sqrt(2 * at.cost);
+  std::vector<Real> y(x.begin(), x.end());
+  Real sum = 0;
+  for (std::size_t j = 0; j < at.gradient.size(); ++j) {
+    if (at.held[j] || !is_seen(at.norms[j]) || at.gradient[j] == 0) continue;
+    const std::uint32_t k = at.scalar[j];
+    Real length = (at.gradient[j] > 0 ? -size : size) / at.norms[j], least = at.cost;
+    for (int i = 0; i < kLengths; ++i, length /= 4) {
+      y[k] = x[k] + length;
+      const Real cost = cost_at(problem, y);
+      if (cost < least) least = cost;
+    }
+    y[k] = x[k];
+    sum += (at.cost - least) / at.cost;
+  }
+  return static_cast<double>(sum);
 }
 
 }  // namespace
@@ -433,6 +456,8 @@ Judged judge(const Problem& problem, std::span<const Real> x) {
   out.scaled_x = static_cast<double>(std::sqrt(scaled_x));
   out.cosine = size > 0 ? static_cast<double>(out.scaled_gradient / size) : 0;
   if (!at.cols.empty()) out.gain = newton_gain(problem, x, at);
+  const bool few = at.cols.size() <= kMostDense && !at.has_manifolds && at.cost > 0;
+  if (few && out.cosine > kLargeCosine) out.single = single_gain(problem, x, at);
   out.descent = descent_gain(problem, x, at);
   return out;
 }
@@ -482,7 +507,8 @@ std::string against_gradient(const Judged& at, const SolverOptions& options,
       by_gradient ? 2 * options.gradient_tolerance + rounding : 10 * std::sqrt(share);
   const double gradient = at.scaled_gradient;
   // Methods for any cost know other curvature than that of the linear model.
-  const bool takes = is_least_squares(summary.method) || at.descent > kMostGain;
+  const bool takes =
+      is_least_squares(summary.method) ? at.single > most * most : at.descent > kMostGain;
   if (takes && cosine > most && gradient * gradient > noise_of(at, 0x1p-52))
     return platform::formatted("cosine %.3e > %.3e", cosine, most);
   const double said = summary.optimality;  // of components: the largest one's

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ struct Judged {
   double gain = 0;
   /// The same of the step −g_i / ‖J_i‖², for any number of coordinates.
   double descent = 0;
+  /// What moves of single coordinates really take, as shares of the cost, in sum. Infinite for
+  /// problems of more than 40 coordinates, with manifolds, and where the cosine is at most 0.01.
+  double single = std::numeric_limits<double>::infinity();
 };
 
 /// True if the judge can read the problem: residuals alone, without opaque code, constraints and
@@ -57,10 +61,10 @@ Judged judge(const Problem& problem);
 ///
 /// Nothing does if it says FAILURE. Otherwise the cost must be the one that it says. If it says
 /// CONVERGENCE in f64, the gradient must not be larger than the tolerances claim (scale-free: its
-/// cosine, against 10 √tolerance, and for methods for any cost if a step takes something, too; by
-/// the gradient, for least squares: against its own tolerance), Summary::optimality must be the
-/// cosine unless components were separate, and a Gauss-Newton step must not take more than 1e-4 of
-/// the cost.
+/// cosine, against 10 √tolerance, if moves really take as much as that or, for methods for any
+/// cost, if a step takes something; by the gradient, for least squares: against its own tolerance),
+/// Summary::optimality must be the cosine unless components were separate, and a Gauss-Newton step
+/// must not take more than 1e-4 of the cost.
 ///
 ///   options  of the solve; its method is that of the summary
 std::string contradiction(const Problem& problem, const SolverOptions& options,
