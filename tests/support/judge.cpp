@@ -456,7 +456,7 @@ Judged judge(const Problem& problem, std::span<const Real> x) {
   out.scaled_x = static_cast<double>(std::sqrt(scaled_x));
   out.cosine = size > 0 ? static_cast<double>(out.scaled_gradient / size) : 0;
   if (!at.cols.empty()) out.gain = newton_gain(problem, x, at);
-  const bool few = at.cols.size() <= kMostDense && !at.has_manifolds && at.cost > 0;
+  const bool few = at.gradient.size() <= kMostDense && !at.has_manifolds && at.cost > 0;
   if (few && out.cosine > kLargeCosine) out.single = single_gain(problem, x, at);
   out.descent = descent_gain(problem, x, at);
   return out;
