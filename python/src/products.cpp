@@ -93,42 +93,60 @@ bool is_unused(const Factor& factor, std::size_t group, std::size_t lanes, std::
   return most < factor.first_used || least > factor.last_used;
 }
 
+/// Some groups and terms of a sum.
+struct Part {
+  std::size_t group, lanes, term, terms;
+
+  bool is_unused(const Factor& factor) const {
+    return python::is_unused(factor, group, lanes, term, terms);
+  }
+};
+
+/// The sum over the terms of a part, in lanes; false if all of its products are left out.
+template <class F>
+TG_INLINE bool sum_part(std::span<const Product> products, const Part& part, const F& product,
+                        Tile& tile) {
+  Tile of_a, of_b;
+  bool is_first = true;
+  for (const Product& p : products) {
+    if (part.is_unused(p.a) || part.is_unused(p.b)) continue;
+    Rows a(p.a, part.group, part.lanes, part.term, part.terms, of_a);
+    Rows b(p.b, part.group, part.lanes, part.term, part.terms, of_b);
+    if (a.is_one()) std::swap(a, b);
+    if (a.is_one()) {  // both
+      for (std::size_t j = 0; j < part.terms; ++j) of_a[j].fill(*a.row(j));
+      const Factor filled{.first = of_a[0].data(), .group = 1, .term = kLanes};
+      a = Rows(filled, 0, kLanes, 0, part.terms, of_a);
+    }
+    if (is_first)
+      put_products<true>(a, b, part.terms, product, tile);
+    else
+      put_products<false>(a, b, part.terms, product, tile);
+    is_first = false;
+  }
+  if (!is_first) add_pairs(tile, part.terms);
+  return !is_first;
+}
+
+TG_INLINE void add_last(std::array<Lanes, 64>& sums, std::size_t& waiting) {
+  for (std::size_t l = 0; l < kLanes; ++l) sums[waiting - 2][l] += sums[waiting - 1][l];
+  --waiting;
+}
+
 /// The sums of groups `group` ... `group` + lanes - 1.
 template <class F>
 TG_INLINE void sum_lanes(std::span<const Product> products, std::size_t group, std::size_t lanes,
                          std::size_t terms, const F& product, Lanes& out) {
   std::array<Lanes, 64> sums;  // of tiles, of which each is a tree with a power of two of them
   std::size_t waiting = 0, tiles = 0;
-  Tile tile, of_a, of_b;
+  Tile tile;
   for (std::size_t term = 0; term < terms; term += kTerms, ++tiles) {
-    const std::size_t count = std::min(kTerms, terms - term);
-    bool is_first = true;
-    for (const Product& p : products) {
-      if (is_unused(p.a, group, lanes, term, count) || is_unused(p.b, group, lanes, term, count))
-        continue;
-      Rows a(p.a, group, lanes, term, count, of_a), b(p.b, group, lanes, term, count, of_b);
-      if (a.is_one()) std::swap(a, b);
-      if (a.is_one()) {  // both
-        for (std::size_t j = 0; j < count; ++j) of_a[j].fill(*a.row(j));
-        Factor filled{.first = of_a[0].data(), .group = 1, .term = kLanes};
-        a = Rows(filled, 0, kLanes, 0, count, of_a);
-      }
-      if (is_first)
-        put_products<true>(a, b, count, product, tile);
-      else
-        put_products<false>(a, b, count, product, tile);
-      is_first = false;
-    }
-    if (is_first)
-      tile[0].fill(0.0);
-    else
-      add_pairs(tile, count);
+    const Part part{group, lanes, term, std::min(kTerms, terms - term)};
+    if (!sum_part(products, part, product, tile)) tile[0].fill(0.0);
     sums[waiting++] = tile[0];
-    for (std::size_t k = tiles + 1; k % 2 == 0; k /= 2, --waiting)
-      for (std::size_t l = 0; l < kLanes; ++l) sums[waiting - 2][l] += sums[waiting - 1][l];
+    for (std::size_t k = tiles + 1; k % 2 == 0; k /= 2) add_last(sums, waiting);
   }
-  for (; waiting > 1; --waiting)
-    for (std::size_t l = 0; l < kLanes; ++l) sums[waiting - 2][l] += sums[waiting - 1][l];
+  while (waiting > 1) add_last(sums, waiting);
   out = sums[0];
 }
 
@@ -145,7 +163,11 @@ TG_INLINE void sum_groups(std::span<const Product> products, std::size_t groups,
 
 constexpr auto kPlain = [](double a, double b) { return a * b; };
 
+#if defined(__clang__)
+TG_WITH("avx512f,avx512vl,avx512dq")
+#else
 TG_WITH("avx512f,avx512vl,avx512dq,prefer-vector-width=512")
+#endif
 void sum_avx512(std::span<const Product> products, std::size_t groups, std::size_t terms,
                 double* out) {
   sum_groups(products, groups, terms, kPlain, out);

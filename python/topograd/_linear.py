@@ -180,7 +180,8 @@ def register() -> None:
 
 def _register_trapezoids(module: Any) -> None:
     """Enters scipy.integrate's trapezoidal rules of real numbers, as sums and running sums."""
-    numpys = find(getattr(np, "trapezoid", None) or getattr(np, "trapz"))
+    named = getattr(np, "trapezoid", None) or getattr(np, "trapz", None)
+    numpys = named and find(named)
     for name, implementation in (("trapezoid", numpys), ("trapz", numpys),
                                  ("cumulative_trapezoid", _cumulative_trapezoid),
                                  ("cumtrapz", _cumulative_trapezoid)):
