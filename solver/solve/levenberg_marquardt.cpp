@@ -491,6 +491,20 @@ std::vector<std::uint32_t> Minimizer::find_lost(std::span<const double> x,
   return lost;
 }
 
+/// Second derivatives leave nothing to gain, and say of each of these unknowns that the cost would
+/// be higher with it back where it began.
+bool Minimizer::holds_exactly(Engines& engines, StepSolver& solver, std::span<const double> x,
+                              std::span<const std::uint32_t> lost) {
+  if (!rules_.may_ask_exactly()) return false;
+  std::vector<LeastCurvature> asked;
+  for (const std::uint32_t k : lost) {
+    const double way = x[k] - first_[k];
+    asked.push_back({k, 2 * options_.function_tolerance * point().cost / (way * way)});
+  }
+  ask_exact_model(engines, solver, asked);
+  return static_cast<bool>(rules_.check_exact_gain());
+}
+
 bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   if (first_.empty() || !here_) return false;
   bool ended = control_.finished();
@@ -500,18 +514,10 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   engines.here().point(x);
   if (converged || !ended) squares = here_->column_squares();
   std::vector<std::uint32_t> lost = find_lost(x, squares);
-  if (!lost.empty() && rules_.may_ask_exactly()) {
-    // Back where they began they would cost more.
-    std::vector<LeastCurvature> asked;
-    for (const std::uint32_t k : lost) {
-      const double way = x[k] - first_[k];
-      asked.push_back({k, 2 * options_.function_tolerance * point().cost / (way * way)});
-    }
-    ask_exact_model(engines, solver, asked);
-    const Verdict verdict = rules_.check_exact_gain();
-    if (verdict) lost.clear();
-    if (!ended) end(verdict);
-    ended = control_.finished();
+  if (!lost.empty() && holds_exactly(engines, solver, x, lost)) {
+    lost.clear();
+    if (!ended) end(rules_.check_exact_gain());
+    ended = true;
   }
   if (!ended && lost.empty()) return false;
   const Verdict here = ended ? verdict_ : Verdict{End::lost_columns};

@@ -105,6 +105,8 @@ class Minimizer {
   ///   squares  column_squares()
   std::vector<std::uint32_t> find_lost(std::span<const double> x,
                                        std::span<const double> squares) const;
+  bool holds_exactly(Engines& engines, StepSolver& solver, std::span<const double> x,
+                     std::span<const std::uint32_t> lost);
   /// After an end, or where steps are refused: true if the minimisation goes on from another point.
   bool reconsider(Engines& engines, StepSolver& solver);
   bool turn(Engines& engines, StepSolver& solver, const Verdict& verdict,

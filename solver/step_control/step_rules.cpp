@@ -492,6 +492,12 @@ Verdict StepRules::end_of_retries(const StepFacts& facts, const LastStep& last, 
   return {End::predicted_change, last.decrease, resolution};
 }
 
+/// Second derivatives leave no more to gain, and the step changes no more.
+Verdict StepRules::end_of_exact(double change, double resolution) const {
+  if (!is_exact_minimum(resolution) || !(std::abs(change) <= resolution)) return {};
+  return {End::predicted_change, exact_gain_, resolution};
+}
+
 /// Keeps what the first step that is refused at a point has promised.
 void StepRules::note_promise(double decrease, double resolution) {
   first_trial_.expected = decrease;
@@ -537,8 +543,7 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   if (!waits_for_more(noise) && first_trial_.nothing_to_gain && moves_nothing && !widens &&
       may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
-  if (is_exact_minimum(resolution) && std::abs(facts.change) <= resolution)
-    verdict = {End::predicted_change, exact_gain_, resolution};
+  if (const Verdict exact = end_of_exact(facts.change, resolution)) verdict = exact;
   if (facts.valid) {
     invalid_in_a_row_ = 0;
     if (vanished)
