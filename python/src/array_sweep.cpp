@@ -165,7 +165,7 @@ bool ArraySweep::Maker::find_needed() {
   return true;
 }
 
-/// What an instruction for a node reads: a sum of products their factors.
+/// Returns what an instruction for a node reads. A sum of products reads their factors.
 const std::vector<View>& ArraySweep::Maker::operands_of(const ArrayGraph::Node& node) const {
   const bool sums = node.kind == NodeKind::reduce && needed_->is_of_sum(node.operands[0].node);
   return sums ? graph_[node.operands[0].node].operands : node.operands;

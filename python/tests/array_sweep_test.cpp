@@ -141,6 +141,19 @@ bool same(double a, double b) {
          (std::isnan(a) && std::isnan(b));
 }
 
+/// Values, and the Jacobian (m, n) row by row with its columns.
+struct Linearized {
+  Linearized(std::size_t m, std::size_t n) : values(m), J(m * n) {
+    for (std::size_t k = 0; k < n; ++k) columns.push_back({&J[k], n});
+  }
+  std::vector<double> values, J;
+  std::vector<autodiff::NodeSweep::Column> columns;
+};
+
+ir::Inputs<double> inputs(std::span<const double> x, std::span<const double> data) {
+  return {.parameters = x, .data = data, .uniforms = {}, .tangents = {}, .seeds = {}};
+}
+
 TEST(ArraySweep, HasTheBitsOfNodeSweep) {
   std::size_t made = 0, roots = 0;
   for (unsigned seed = 0; seed < 1500; ++seed) {
@@ -155,27 +168,22 @@ TEST(ArraySweep, HasTheBitsOfNodeSweep) {
     const std::size_t m = rows.size(), n = sweep->parameters().size();
     if (autodiff::NodeSweep::prefers_reverse(m, n)) continue;
     ++made;
-    std::vector<double> x(n), data, alone(m), values(m), expected(m), J(m * n), expected_J(m * n);
+    std::vector<double> x(n), data, alone(m);
     const autodiff::NodeSweep reference =
         node_by_node(random.graph, random.root, rows, sweep->parameters(), data);
     for (double& v : x) v = random.number();
-    const ir::Inputs<double> in = {
-        .parameters = x, .data = data, .uniforms = {}, .tangents = {}, .seeds = {}};
-    std::vector<autodiff::NodeSweep::Column> columns, expected_columns;
-    for (std::size_t k = 0; k < n; ++k) {
-      columns.push_back({&J[k], n});
-      expected_columns.push_back({&expected_J[k], n});
-    }
+    const ir::Inputs<double> in = inputs(x, data);
     autodiff::NodeSweep::Workspace work;
-    reference.linearize(in, expected, expected_columns, work);
+    Linearized found(m, n), expected(m, n);
+    reference.linearize(in, expected.values, expected.columns, work);
     sweep->evaluate(in, alone, work);
-    EXPECT_TRUE(std::ranges::equal(alone, expected, same)) << seed;
-    if (!sweep->linearize(in, values, columns, work)) {
+    EXPECT_TRUE(std::ranges::equal(alone, expected.values, same)) << seed;
+    if (!sweep->linearize(in, found.values, found.columns, work)) {
       ++roots;
       continue;
     }
-    EXPECT_TRUE(std::ranges::equal(values, expected, same)) << seed;
-    EXPECT_TRUE(std::ranges::equal(J, expected_J, same)) << seed;
+    EXPECT_TRUE(std::ranges::equal(found.values, expected.values, same)) << seed;
+    EXPECT_TRUE(std::ranges::equal(found.J, expected.J, same)) << seed;
   }
   EXPECT_GT(made, 400U);
   EXPECT_GT(roots, 0U);
@@ -249,25 +257,21 @@ TEST(ArraySweep, SumsProductsAsNodeSweepDoes) {
         ++made;
         const std::size_t m = rows.size(), n = sweep->parameters().size();
         const std::array<double, 3> x = {0.7, -0.4, 1.3};
-        std::vector<double> data, values(m), expected(m), J(m * n), expected_J(m * n);
+        std::vector<double> data;
         const autodiff::NodeSweep reference =
             node_by_node(graph, root, rows, sweep->parameters(), data);
-        const ir::Inputs<double> in = {
-            .parameters = x, .data = data, .uniforms = {}, .tangents = {}, .seeds = {}};
-        std::vector<autodiff::NodeSweep::Column> columns, expected_columns;
-        for (std::size_t k = 0; k < n; ++k) {
-          columns.push_back({&J[k], n});
-          expected_columns.push_back({&expected_J[k], n});
-        }
+        const ir::Inputs<double> in = inputs(x, data);
         autodiff::NodeSweep::Workspace work;
-        reference.linearize(in, expected, expected_columns, work);
-        ASSERT_TRUE(sweep->linearize(in, values, columns, work));
+        Linearized found(m, n), expected(m, n);
+        reference.linearize(in, expected.values, expected.columns, work);
+        ASSERT_TRUE(sweep->linearize(in, found.values, found.columns, work));
         const auto text = [&] {
           return std::to_string(groups) + " x " + std::to_string(terms) + ", " +
                  std::to_string(kind);
         };
-        EXPECT_TRUE(std::ranges::equal(values, expected, same_but_for_signs_of_zeros)) << text();
-        EXPECT_TRUE(std::ranges::equal(J, expected_J, same_but_for_signs_of_zeros)) << text();
+        EXPECT_TRUE(std::ranges::equal(found.values, expected.values, same_but_for_signs_of_zeros))
+            << text();
+        EXPECT_TRUE(std::ranges::equal(found.J, expected.J, same_but_for_signs_of_zeros)) << text();
       }
   EXPECT_GT(made, 800U);
 }

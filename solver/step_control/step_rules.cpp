@@ -40,8 +40,8 @@ constexpr int kMostHidden = 4;
 // Share that the damping keeps back from which a step creeps.
 constexpr double kCreeping = 0.5;
 
-// What a step of the exact model has to bring beside the last one: of residuals that can vanish the
-// linear model leads to better minima, if slowly.
+// A step of the exact model is taken if it brings so many times what the last step brought. Where
+// residuals can vanish, the linear model leads to better minima, if slowly.
 constexpr double kMuchMore = 10;
 
 // Share of the decrease before from which on steps are slow.

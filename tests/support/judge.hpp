@@ -42,8 +42,9 @@ struct Judged {
   double gain = 0;
   /// The same of the step −g_i / ‖J_i‖², for any number of coordinates.
   double descent = 0;
-  /// What moves of single coordinates really take, as shares of the cost, in sum. Infinite for
-  /// problems of more than 40 coordinates, with manifolds, and where the cosine is at most 0.01.
+  /// The sum of the shares of the cost that moves of single coordinates really take. It is infinite
+  /// for problems of more than 40 coordinates, with manifolds, and where the cosine is at most
+  /// 0.01.
   double single = std::numeric_limits<double>::infinity();
 };
 
