@@ -22,6 +22,10 @@ bool wait_for(int socket, short events, Clock::time_point until) {
   return left.count() > 0 && poll(&waiting, 1, static_cast<int>(left.count())) == 1;
 }
 
+/// The opcode that closes a WebSocket. Frames of control have this one or a larger one, and may stand
+/// between the frames of a message.
+constexpr int kClose = 8;
+
 Clock::time_point after(double seconds) {
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -143,16 +147,20 @@ RawClient::Received RawClient::next_message() {
       size = 0;
       for (const char c : more) size = size << 8U | static_cast<unsigned char>(c);
     }
-    if (out.opcode < 0) out.opcode = opcode;
     std::string payload = receive(size);
     if (payload.size() < size) return {};
+    if (opcode == kClose) return {opcode, std::move(payload)};
+    if (opcode > kClose) {  // a ping or pong
+      final = false;
+      continue;
+    }
+    if (out.opcode < 0) out.opcode = opcode;
     out.payload += payload;
   }
   return out;
 }
 
 bool RawClient::is_dismissed() {
-  constexpr int kClose = 8;
   for (;;) {
     const int opcode = next_message().opcode;
     if (opcode == kClose) return true;

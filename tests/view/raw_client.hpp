@@ -36,8 +36,8 @@ class RawClient {
   bool send_frame(int opcode, std::string_view payload, bool final = true,
                   std::uint64_t announced = ~std::uint64_t{0});
   bool send_text(std::string_view text) { return send_frame(1, text); }
-  /// The payload of the next message (frames of one message are joined), and its first opcode; an
-  /// opcode of -1 at the end.
+  /// The payload of the next message or of the frame that closes, and its opcode. Frames of one
+  /// message are joined, and pings are passed over; an opcode of -1 at the end.
   struct Received {
     int opcode = -1;
     std::string payload;
