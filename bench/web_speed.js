@@ -1,11 +1,11 @@
-// node bench/web_speed.js FOLDER [javascript|webgpu|automatic]: how long an exported problem takes to solve, and how many solves a second
-// follow a dragged block. Prints one line of JSON.
+// node bench/web_speed.js FOLDER [javascript|webgpu|automatic] [mixed|f32]: how long an exported problem takes to solve, and how many
+// solves a second follow a dragged block. Prints one line of JSON.
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [folder, device = "automatic"] = process.argv.slice(2);
+const [folder, device = "automatic", precision = "mixed"] = process.argv.slice(2);
 if (folder === undefined) {
-  console.error("usage: node bench/web_speed.js FOLDER [javascript|webgpu|automatic]");
+  console.error("usage: node bench/web_speed.js FOLDER [javascript|webgpu|automatic] [mixed|f32]");
   process.exit(2);
 }
 const url = pathToFileURL(resolve(folder) + "/");
@@ -13,8 +13,8 @@ const { load } = await import(new URL("topograd.js", url));
 const seconds = (since) => (performance.now() - since) / 1000;
 
 let since = performance.now();
-const problem = await load(url, { device });
-const found = { device: problem.device, reason: problem.reason, load_s: seconds(since) };
+const problem = await load(url, { device, precision });
+const found = { device: problem.device, precision, reason: problem.reason, load_s: seconds(since) };
 const starts = problem.arrays.map((name) => [name, problem.parameters(name)]);
 // The first solve opens the device and compiles its kernels, or lets JavaScript compile.
 for (const name of ["first_s", "again_s"]) {
