@@ -2,9 +2,11 @@
 
 import dis
 import functools
+import gc
 import threading
 import types
 import unittest
+import weakref
 
 import numpy as np
 import scipy.optimize
@@ -135,6 +137,28 @@ class Reuse(unittest.TestCase):
         for function in functions:
             with self.subTest(function.__qualname__):
                 self.assertEqual(set(_reuse._globals_of(function.__code__)), expected(function.__code__))
+
+    def test_traces_that_are_not_kept_are_freed_at_once(self):
+        """Not when Python looks for circles: a first fit after others took new memory for its graph."""
+        traces = []
+        counted = _least_squares.trace_function
+
+        def noted(*args):
+            found = counted(*args)
+            traces.append(weakref.ref(found[0]))
+            return found
+
+        _least_squares.trace_function = noted
+        self.addCleanup(setattr, _least_squares, "trace_function", counted)
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for fun in (with_globals, with_views, with_derived, Model(data(1), 2.0).residuals):
+            args = () if isinstance(fun, types.MethodType) else (T, data(1))
+            topograd.least_squares(fun, [1, 1, 0.0], args=args, options={"fallback": False})
+            self.assertIsNotNone(traces[-1]())  # it is kept
+            _reuse.traces.clear()
+            self.assertIsNone(traces[-1](), fun)
 
     def test_a_trace_has_one_model(self):
         made = 0
