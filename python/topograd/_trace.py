@@ -663,6 +663,11 @@ class Array(Traced, NDArrayOperatorsMixin):
     # NumPy's protocols.
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        reflected = _REFLECTED.get(ufunc)
+        if reflected is not None and method == "__call__" and not kwargs and type(inputs[0]) is np.float64:
+            other = inputs[1]
+            if type(other) is Scalar or type(other) is Array:  # NumPy's numbers do not leave it to the other
+                return reflected(other, float(inputs[0]))
         return handlers.ufunc(self.tracer, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -923,6 +928,11 @@ def _add_operators() -> None:
 
 
 _add_operators()
+
+#: For ufuncs of arithmetic, the operator of the second operand.
+_REFLECTED: dict[np.ufunc, Callable[[Array, float], Any]] = {
+    np.add: lambda a, b: a.__radd__(b), np.subtract: lambda a, b: a.__rsub__(b),
+    np.multiply: lambda a, b: a.__rmul__(b), np.true_divide: lambda a, b: a.__rtruediv__(b)}
 
 
 def _traced_inside(value: Any) -> Any:
