@@ -1,7 +1,8 @@
 """Calls of least_squares in fresh processes, beside SciPy's: first_call.py [PROCESSES [PROGRAM...]]
 
 Processor time of the first, the second and of later calls of a fit, medians. Programs: a decay of 60 rows
-(the default), and simulations: cumsum, heat, holt_winters, rk4, sir, kinetics.
+(the default), and simulations: cumsum, heat, holt_winters, rk4, sir, kinetics, odeint, battery,
+implicit_heat, lfilter, trapezoid, backward_euler, running_sums.
 """
 
 import statistics
@@ -114,7 +115,107 @@ def kinetics(np):
     return lambda p: states(p) - y, [0.8, 0.8, 0.2]
 
 
-PROGRAMS = {f.__name__: f for f in (decay, cumsum, heat, holt_winters, rk4, sir, kinetics)}
+def odeint(np):
+    """The same kinetics by SciPy's odeint, at 40 times."""
+    from scipy.integrate import odeint as integrate
+
+    t = np.linspace(0, 10, 40)
+
+    def right(c, _, k, l, m):
+        one, two, back = k * c[0], l * c[1], m * c[2]
+        return [-one, one - two + back, two - back]
+
+    def states(p):
+        return integrate(right, [1.0, 0.0, 0.0], t, args=(p[0], p[1], p[2]))[:, 1]
+
+    y = states(np.array([1.2, 0.5, 0.1])) + 0.01 * np.random.default_rng(0).normal(size=t.size)
+    return lambda p: states(p) - y, [0.8, 0.8, 0.2]
+
+
+def battery(np):
+    """A cell's voltage: its charge is counted, one RC element, and a table of the voltage at rest."""
+    random = np.random.default_rng(0)
+    current = random.normal(1.0, 0.5, 300)
+    at = np.linspace(0, 1, 8)
+
+    def states(p):
+        charge, u, out = 0.95, 0.0, []
+        for i in current:
+            charge = charge - i * p[0] / 500
+            u = p[1] * u + p[2] * i
+            out.append(np.interp(charge, at, rest) - u - p[3] * i)
+        return np.array(out)
+
+    rest = 3 + at - 0.3 * at**2
+    y = states(np.array([1.0, 0.9, 0.01, 0.05])) + 1e-3 * random.normal(size=300)
+    return lambda p: states(p) - y, [1.1, 0.8, 0.02, 0.02]
+
+
+def implicit_heat(np):
+    """Backward Euler of the heat equation: 20 cells, 30 steps, a system of equations in each."""
+    cells, x = 20, np.linspace(0, 1, 20)
+    second = np.diag(-2 * np.ones(cells)) + np.diag(np.ones(cells - 1), 1) + np.diag(np.ones(cells - 1), -1)
+
+    def states(p):
+        matrix = np.eye(cells) - p[0] * second
+        u, out = p[1] * np.sin(np.pi * x), []
+        for _ in range(30):
+            u = np.linalg.solve(matrix, u + p[2] * x)
+            out.append(u[5])
+        return np.array(out)
+
+    y = states(np.array([0.8, 1.0, 0.02])) + 1e-3 * np.random.default_rng(0).normal(size=30)
+    return lambda p: states(p) - y, [0.4, 0.8, 0.0]
+
+
+def lfilter(np):
+    """A second-order filter of 500 samples."""
+    from scipy.signal import lfilter as filtered
+
+    u = np.random.default_rng(0).normal(size=500)
+    y = filtered([0.2, 0.1], [1.0, -1.2, 0.5], u) + 0.01 * np.random.default_rng(1).normal(size=500)
+    return lambda p: filtered([p[0], p[1]], np.array([1.0, p[2], p[3]]), u) - y, [0.1, 0.0, -0.8, 0.3]
+
+
+def trapezoid(np):
+    """An integral of a rate by cumulative_trapezoid, at 400 times."""
+    from scipy.integrate import cumulative_trapezoid
+
+    t = np.linspace(0, 8, 400)
+
+    def amount(p):
+        return cumulative_trapezoid(p[0] * np.exp(-p[1] * t) * (1 + p[2] * np.sin(t)), t, initial=0)
+
+    y = amount(np.array([2.0, 0.4, 0.3])) + 0.01 * np.random.default_rng(0).normal(size=t.size)
+    return lambda p: amount(p) - y, [1.0, 0.2, 0.0]
+
+
+def backward_euler(np):
+    """Logistic growth, 150 implicit steps of three Newton iterations each."""
+    def states(p):
+        u, h, out = p[2], 0.1, []
+        for _ in range(150):
+            v = u
+            for _ in range(3):
+                v = v - (v - u - h * p[0] * v * (1 - v / p[1])) / (1 - h * p[0] * (1 - 2 * v / p[1]))
+            u = v
+            out.append(u)
+        return np.array(out)
+
+    y = states(np.array([0.8, 5.0, 0.1])) + 0.01 * np.random.default_rng(0).normal(size=150)
+    return lambda p: states(p) - y, [0.5, 4.0, 0.2]
+
+
+def running_sums(np):
+    """A hundred walks of 100 steps each, which share three unknowns."""
+    random = np.random.default_rng(0)
+    u = random.normal(size=(100, 100))
+    y = np.cumsum(1.3 * u, axis=1) + 0.2 + random.normal(0, 0.1, u.shape)
+    return lambda p: (np.cumsum(p[0] * u + p[2] * u**2, axis=1) + p[1] - y).ravel(), [1.0, 0.0, 0.0]
+
+
+PROGRAMS = {f.__name__: f for f in (decay, cumsum, heat, holt_winters, rk4, sir, kinetics, odeint, battery,
+                                    implicit_heat, lfilter, trapezoid, backward_euler, running_sums)}
 
 
 def measure(module, program):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -393,23 +394,45 @@ void combine(std::size_t n, const Line& a, const Line& b, double* out, const F& 
   }
 }
 
+/// out[k] = (is_first ? 0 : out[k]) + f(k).
+template <class F>
+void add_each(std::size_t n, bool is_first, double* out, const F& f) {
+  if (is_first) {
+    for (std::size_t k = 0; k < n; ++k) out[k] = 0 + f(k);
+  } else {
+    for (std::size_t k = 0; k < n; ++k) out[k] += f(k);
+  }
+}
+
 /// out[k] = (is_first ? 0 : out[k]) + d[k] t[k], by the zero rule.
 void add_products(std::size_t n, const Line& d, const Line& t, bool is_first, double* out) {
-  if (is_first)
-    return combine(n, d, t, out, [](double a, double b) { return 0 + zero_rule(a, b); });
-  const double *const x = d.first, *const y = t.first;
+  const double *x = d.first, *y = t.first;
   if (d.is_one && t.is_one) {
     const double product = zero_rule(*x, *y);
-    for (std::size_t k = 0; k < n; ++k) out[k] += product;
-  } else if (d.is_one) {
-    const double one = *x;
-    for (std::size_t k = 0; k < n; ++k) out[k] += zero_rule(one, y[k]);
-  } else if (t.is_one) {
-    const double one = *y;
-    for (std::size_t k = 0; k < n; ++k) out[k] += zero_rule(x[k], one);
-  } else {
-    for (std::size_t k = 0; k < n; ++k) out[k] += zero_rule(x[k], y[k]);
+    return add_each(n, is_first, out, [&](std::size_t) { return product; });
   }
+  if (d.is_one || t.is_one) {
+    if (d.is_one) std::swap(x, y);
+    const double one = *y;
+    // The rule changes products with a finite number in the sign of zeros alone, and no sum here
+    // is -0.
+    if (one == 0) return add_each(n, is_first, out, [](std::size_t) { return 0.0; });
+    if (std::isfinite(one))
+      return add_each(n, is_first, out, [&](std::size_t k) { return x[k] * one; });
+    return add_each(n, is_first, out, [&](std::size_t k) { return zero_rule(x[k], one); });
+  }
+  add_each(n, is_first, out, [&](std::size_t k) { return zero_rule(x[k], y[k]); });
+}
+
+/// out[k] = out[k - width] + from[k] from k = width on.
+void add_up(std::size_t n, std::size_t width, const Line& from, double* out) {
+  const std::size_t step = from.is_one ? 0 : 1;
+  if (width == 1) {
+    double sum = out[0];
+    for (std::size_t k = 1; k < n; ++k) out[k] = sum += from.first[k * step];
+    return;
+  }
+  for (std::size_t k = width; k < n; ++k) out[k] = out[k - width] + from.first[k * step];
 }
 
 constexpr double kOne = 1, kMinusOne = -1;
@@ -616,12 +639,27 @@ class ArraySweep::Run {
     std::fill(out + end, out + now_->size, out[begin]);
   }
 
+  /// Column c of running sums. The zero rule changes -0 before the first sum alone.
+  void sum_tangents(std::size_t c) const {
+    const std::size_t n = now_->size, width = now_->extent, first = std::min(n, width);
+    const Line t = tangent_line(0, c);
+    double* const to = tangents(c);
+    for (std::size_t k = 0; k < first; ++k) to[k] = 0 + t[k];
+    add_up(n, width, t, to);
+    for (std::size_t k = 0; k < first; ++k) to[k] = t[k];
+  }
+
   void scan() {
     const std::size_t n = now_->size, width = now_->extent;
     const Line from = line_of(0);
     double *const out = values(), *const before = partials_,
                   *const own = partials_ + sweep_.longest_;
     for (std::size_t k = 0; k < std::min(n, width); ++k) out[k] = from[k];
+    if (now_->op == Op::Add) {
+      add_up(n, width, from, out);
+      for (std::size_t c = 0; moves_ && c < width_; ++c) sum_tangents(c);
+      return;
+    }
     for (std::size_t k = width; k < n; ++k) {
       double d[3];
       out[k] = value_of(out[k - width], from[k], 0, moves_ ? d : nullptr);

@@ -1,8 +1,12 @@
 """Later calls of least_squares use the trace of an earlier one, and never a wrong one."""
 
+import dis
 import functools
+import gc
 import threading
+import types
 import unittest
+import weakref
 
 import numpy as np
 import scipy.optimize
@@ -42,6 +46,15 @@ def with_derived(x, t, y):
 
 def with_views(x, t, y):
     return np.concatenate([x[0] * np.exp(-x[1] * t[::2]) - y[::2], x[0] * t[1::2] - y[1::2]])
+
+
+@functools.lru_cache(maxsize=None)  # of which nothing says what it computes
+def convolve(step):
+    return np.ones(3) / step
+
+
+def smoothed(x, t, y):
+    return np.convolve(x[0] * np.exp(-x[1] * t), [0.5, 0.25])[:t.size] + x[2] - y
 
 
 class Model:
@@ -100,6 +113,52 @@ class Reuse(unittest.TestCase):
         for seed in range(6):
             self.check(decay, [1, 1, 0.0], T, data(seed))
         self.assertEqual(self.traced, 2)  # the second shows that y is only data
+
+    def test_a_function_with_the_name_of_one_of_numpys(self):
+        """It is not read where NumPy's is called, so it does not matter what it is."""
+        for seed in range(4):
+            self.check(smoothed, [1, 1, 0.0], T, data(seed))
+        self.assertEqual(self.traced, 2)
+
+    def test_globals_are_told_from_attributes(self):
+        """As the interpreter's own list of instructions tells them."""
+        reads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+
+        def expected(code):
+            names = {i.argval for i in dis.get_instructions(code) if i.opname in reads}
+            return names.union(*(expected(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+        many = "def f(x):\n" + "".join(f"    x.a{k} = b{k}.c{k}\n" for k in range(700))
+        space = {}
+        exec(many, space)
+        functions = [space["f"], *(f for m in (functools, dis, unittest.case, _least_squares, _reuse)
+                                   for f in vars(m).values() if isinstance(f, types.FunctionType))]
+        self.assertGreater(len(functions), 100)
+        for function in functions:
+            with self.subTest(function.__qualname__):
+                self.assertEqual(set(_reuse._globals_of(function.__code__)), expected(function.__code__))
+
+    def test_traces_that_are_not_kept_are_freed_at_once(self):
+        """Not when Python looks for circles: a first fit after others took new memory for its graph."""
+        traces = []
+        counted = _least_squares.trace_function
+
+        def noted(*args):
+            found = counted(*args)
+            traces.append(weakref.ref(found[0]))
+            return found
+
+        _least_squares.trace_function = noted
+        self.addCleanup(setattr, _least_squares, "trace_function", counted)
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for fun in (with_globals, with_views, with_derived, Model(data(1), 2.0).residuals):
+            args = () if isinstance(fun, types.MethodType) else (T, data(1))
+            topograd.least_squares(fun, [1, 1, 0.0], args=args, options={"fallback": False})
+            self.assertIsNotNone(traces[-1]())  # it is kept
+            _reuse.traces.clear()
+            self.assertIsNone(traces[-1](), fun)
 
     def test_a_trace_has_one_model(self):
         made = 0

@@ -175,7 +175,7 @@ class _Numbers:
             raise TracingError(f"{call}: expected steps=, the number of steps between two times, because the "
                                "numbers of the unknowns are not known here")
         self._x = np.concatenate([start, np.zeros(y0.size + 1)])
-        self._first, self._trace = start.size, trace
+        self._first = start.size  # of the trace it keeps nothing: integrators are in circles, which would keep it
         marked = len(trace.slices), len(trace.blocks)
         y = trace.unknowns(start.size, (y0.size,))
         t = trace.unknowns(start.size + y0.size, (1,))
@@ -194,25 +194,24 @@ class _Numbers:
 
 def _grid(numbers: _Numbers, times: np.ndarray, method: Any, options: dict, call: str) -> np.ndarray:
     """The steps of an adaptive method through all of these times."""
-    grid, y = [float(times[0])], numbers.y0
+    grid = [float(times[0])]
     options = dict(options)
+    solver = None
     for begin, end in zip(times[:-1], times[1:]):
         if begin == end:
             continue
-        if options.get("first_step") is not None:
-            options["first_step"] = min(options["first_step"], abs(end - begin))
-        solver = method(numbers, begin, y, end, **options)
+        if solver is None:
+            if options.get("first_step") is not None:
+                options["first_step"] = min(options["first_step"], abs(end - begin))
+            solver = method(numbers, begin, numbers.y0, end, **options)
+        else:  # it goes on with its last step
+            solver.t_bound, solver.status = end, "running"
         while solver.status == "running":
             solver.step()
             if solver.status == "failed" or len(grid) > _MOST_STEPS:
                 raise TracingError(f"{call}: explicit steps fail, or need more than {_MOST_STEPS}: the equations "
                                    "are stiff at the start")
             grid.append(float(solver.t))
-            if solver.status == "running" and times.size > 2:
-                options["first_step"] = solver.h_abs
-        if times.size > 2:
-            options["first_step"] = solver.h_abs
-        y = solver.y
     return np.array(grid)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import math
+import opcode
+import sys
 import threading
 import types
 from typing import Any, Callable, Iterator
@@ -27,6 +29,10 @@ _NUMBERS = (int, bool, complex, str, bytes, type(None), type(Ellipsis))
 _NOT_READ = frozenset(("__module__", "__doc__", "__dict__", "__weakref__", "__init__", "__annotations__",
                        "__firstlineno__", "__static_attributes__"))
 _MADE_IN_PYTHON = 1 << 9
+#: Instructions that read a global, and by how many bits the index of its name is shifted in them.
+_READS = tuple((opcode.opmap[name], shift) for name, shift in (
+    ("LOAD_GLOBAL", int(sys.version_info >= (3, 11))), ("LOAD_NAME", 0), ("LOAD_FROM_DICT_OR_GLOBALS", 0))
+    if name in opcode.opmap)
 _LIBRARIES = ("numpy", "scipy", "math", "builtins", "cmath", "operator")
 
 
@@ -36,9 +42,19 @@ class _Unknown(Exception):
 
 @functools.lru_cache(maxsize=512)
 def _globals_of(code: types.CodeType) -> tuple[str, ...]:
-    """Names of globals that code and functions that it makes may read; among them are names of
-    attributes."""
-    found = dict.fromkeys(code.co_names)
+    """Names of globals that code and functions that it makes may read. An attribute of the same name is
+    none: np.convolve does not read a function convolve of the user's."""
+    found: dict[str, None] = {}
+    operations, arguments = code.co_code[::2], code.co_code[1::2]
+    for operation, shift in _READS:
+        at = operations.find(operation)
+        while at >= 0:
+            index, before = arguments[at], at - 1
+            while before >= 0 and operations[before] == opcode.EXTENDED_ARG:
+                index |= arguments[before] << 8 * (at - before)
+                before -= 1
+            found[code.co_names[index >> shift]] = None
+            at = operations.find(operation, at + 1)
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             found.update(dict.fromkeys(_globals_of(inner)))

@@ -141,10 +141,12 @@ def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any
         if xp.size > _MOST_POINTS:
             raise TracingError(f"np.interp at unknowns, between more than {_MOST_POINTS} unknowns, "
                                "cannot be traced")
-        out: Any = values[0]
+        places, heights = ([*map(float, v)] if isinstance(v, np.ndarray) else v for v in (xp, values))
+        out: Any = heights[0]
         for k in range(xp.size - 1):
-            slope = (values[k + 1] - values[k]) / (xp[k + 1] - xp[k])
-            out = select(trace, at < xp[k], out, values[k] + slope * (at - xp[k]))
+            slope: Any = (values[k + 1] - values[k]) / (xp[k + 1] - xp[k])
+            slope = float(slope) if isinstance(slope, np.float64) else slope
+            out = select(trace, at < places[k], out, heights[k] + slope * (at - places[k]))
     else:
         at = np.asarray(x, dtype=float)
         k = np.clip(np.searchsorted(xp, at, side="right") - 1, 0, max(xp.size - 2, 0))

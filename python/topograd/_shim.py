@@ -16,6 +16,7 @@ import os
 import sys
 import sysconfig
 import types
+import weakref
 from typing import Any, Callable, Generic, Protocol
 
 import numpy as np
@@ -340,12 +341,21 @@ class World:
     """Copies of a function, and of what it calls, for one trace."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.builtins = {**_BUILTINS, "__import__": self._import}
+        self._trace = weakref.ref(trace)  # copied classes keep their world until Python looks for circles
+        here = weakref.ref(self)  # copies have the builtins, and this world
+        self.builtins = {**_BUILTINS, "__import__": lambda *args: here()._import(*args)}  # type: ignore[union-attr]
         self._known: dict[int, tuple[Any, Any]] = {}
         self._packages: set[str] = set()
         #: cells for classes that are being copied
         self._building: dict[type, list[Any]] = {}
+
+    @property
+    def trace(self) -> Trace:
+        """The trace, which its caller holds while the function runs."""
+        found = self._trace()
+        if found is None:
+            raise TracingError("a traced function's own copy of a function cannot be called after its end")
+        return found
 
     def call(self, function: Callable, args: Any, kwargs: dict | None = None) -> Any:
         """What the function returns for these arguments, some of which are traced."""
@@ -356,7 +366,10 @@ class World:
         self._packages.add(module.partition(".")[0])
         copy = self.translate(function)
         given = {k: self.translate(v) for k, v in (kwargs or {}).items()}
-        return plain(copy(*[self.translate(a) for a in args], **given))
+        try:
+            return plain(copy(*[self.translate(a) for a in args], **given))
+        finally:
+            self._known.clear()  # a circle, in which the trace would stay until Python looks for these
 
     def translate(self, value: Any, module: types.ModuleType | None = None) -> Any:
         """What traced code sees for a value that it reads from outside."""
@@ -488,7 +501,7 @@ class World:
 
     def _library_function(self, function: Any) -> Any:
         """A function of NumPy or SciPy: it gets plain arrays and returns buffers."""
-        trace = self.trace
+        world = self
         scipys = (getattr(function, "__module__", None) or "").startswith("scipy")
 
         if scipys and ".integrate" in function.__module__:
@@ -498,6 +511,7 @@ class World:
                 return _differential.CALLING[function]
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            trace = world.trace
             if function is np.fromiter and args:  # a generator's values are not known before
                 args = (list(args[0]), *args[1:])
             into = args[0] if args and function in _functions.INTO else None

@@ -187,7 +187,8 @@ class Trace:
         """Unknowns first, first + 1, ... of x as an array of this shape."""
         storage = _Storage(self, self.graph.unknowns(first, math.prod(shape)), math.prod(shape))
         storage.unknowns = np.arange(first, first + math.prod(shape), dtype=np.int64)
-        return Array(storage, storage.memory.reshape(shape))
+        # The memory itself, where it has the shape, says that these are all elements.
+        return Array(storage, storage.memory if len(shape) == 1 else storage.memory.reshape(shape))
 
     def numbers(self, values: Any, boolean: bool = False) -> "Array":
         """Numbers as data of the residuals. Copies."""
@@ -588,6 +589,8 @@ class Array(Traced, NDArrayOperatorsMixin):
         at = self._place(key)
         if at >= 0:
             return self._storage.element(at, self.boolean)
+        if type(key) is slice:
+            return self._taken(self._shadow[key])
         parts = key if isinstance(key, tuple) else (key,)
         if hasattr(parts[0] if parts else None, "of"):  # the number of a step
             return parts[0].of(self, parts[1:])
@@ -598,15 +601,19 @@ class Array(Traced, NDArrayOperatorsMixin):
             shadow = self._shadow[key]
             if isinstance(shadow, np.int8):  # one element: NumPy gives a number, not a view
                 return self._element(self._shadow[(*parts, Ellipsis)])
-            taken = self._view(shadow)
-            if self._storage.unknowns is not None:
-                taken._note_slice(self._storage.unknowns)
-            return taken
+            return self._taken(shadow)
         positions = self._positions()[key]
         node = self.tracer.graph.gather(self._storage.node, positions.reshape(-1))
         taken = self.tracer.wrap(node, positions.shape, self.boolean)
         if self._storage.unknowns is not None:
             taken._storage.unknowns = self._storage.unknowns[positions.reshape(-1)]
+        return taken
+
+    def _taken(self, shadow: np.ndarray) -> "Array":
+        """A part of this array, which shares its elements."""
+        taken = self._view(shadow)
+        if self._storage.unknowns is not None:
+            taken._note_slice(self._storage.unknowns)
         return taken
 
     def _element(self, shadow: np.ndarray) -> "Array":
@@ -656,6 +663,11 @@ class Array(Traced, NDArrayOperatorsMixin):
     # NumPy's protocols.
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        reflected = _REFLECTED.get(ufunc)
+        if reflected is not None and method == "__call__" and not kwargs and type(inputs[0]) is np.float64:
+            other = inputs[1]
+            if type(other) is Scalar or type(other) is Array:  # NumPy's numbers do not leave it to the other
+                return reflected(other, float(inputs[0]))
         return handlers.ufunc(self.tracer, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -916,6 +928,11 @@ def _add_operators() -> None:
 
 
 _add_operators()
+
+#: For ufuncs of arithmetic, the operator of the second operand.
+_REFLECTED: dict[np.ufunc, Callable[[Array, float], Any]] = {
+    np.add: lambda a, b: a.__radd__(b), np.subtract: lambda a, b: a.__rsub__(b),
+    np.multiply: lambda a, b: a.__rmul__(b), np.true_divide: lambda a, b: a.__rtruediv__(b)}
 
 
 def _traced_inside(value: Any) -> Any:

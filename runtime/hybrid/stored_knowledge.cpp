@@ -404,15 +404,19 @@ StoredKnowledge::StoredKnowledge(const HybridOptions& options, Scheduler& schedu
                                  Telemetry& telemetry)
     : options_(options), scheduler_(scheduler), telemetry_(telemetry) {
   if (options_.state.empty() || options_.state == "none") return;
+  scheduler_.merge_later([this] { return load(); });
+}
+
+const Knowledge* StoredKnowledge::load() {
   file_ = std::make_unique<KnowledgeFile>(options_.state);
   std::optional<Knowledge> known = file_->load();
   if (known) {
     known_ = std::move(*known);
-    scheduler_.merge(known_);
     telemetry_.state_loaded(true);
-  } else if (file_->rejected() > 0 || !file_->disabled().empty()) {
-    telemetry_.state_loaded(false);
+    return &known_;
   }
+  if (file_->rejected() > 0 || !file_->disabled().empty()) telemetry_.state_loaded(false);
+  return nullptr;
 }
 
 std::optional<std::string> StoredKnowledge::add(const ExecutorDevice& device) {
@@ -428,8 +432,8 @@ std::optional<std::string> StoredKnowledge::add(const ExecutorDevice& device) {
 }
 
 bool StoredKnowledge::save(const DeviceList& devices) {
+  Knowledge knowledge = scheduler_.knowledge();  // after load()
   if (!file_) return false;
-  Knowledge knowledge = scheduler_.knowledge();
   for (const ExecutorDevice* one : devices.all())
     if (!one->driver().empty()) knowledge.drivers[one->name()] = one->driver();
   // Merges data that others have learned meanwhile, including other executors of this process, and

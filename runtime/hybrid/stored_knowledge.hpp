@@ -61,7 +61,8 @@ class KnowledgeFile {
 /// Learned data on disk, for the scheduler of one executor. Thread-safe.
 class StoredKnowledge {
  public:
-  /// Reads HybridOptions::state, if there is one, and counts it. All arguments outlive it.
+  /// The scheduler gets what HybridOptions::state has when that first matters (merge_later()): to
+  /// read it takes longer than a small solve. All arguments outlive it.
   StoredKnowledge(const HybridOptions& options, Scheduler& scheduler, Telemetry& telemetry);
 
   /// Gives the scheduler what is known of a device. Returns the driver whose measurements are
@@ -72,12 +73,15 @@ class StoredKnowledge {
   bool save(const DeviceList& devices);
 
  private:
+  /// Reads the file, and counts that. Returns nothing if there is none, or it cannot be used.
+  const Knowledge* load();
+
   const HybridOptions& options_;
   Scheduler& scheduler_;
   Telemetry& telemetry_;
-  std::unique_ptr<KnowledgeFile> file_;
-  std::mutex mutex_;  // guards known_
-  Knowledge known_;   // loaded data, for devices that are added later
+  std::unique_ptr<KnowledgeFile> file_;  // from load() on
+  std::mutex mutex_;                     // guards known_, which load() writes before others use it
+  Knowledge known_;                      // loaded data, for devices that are added later
 };
 
 }  // namespace topograd::runtime::hybrid

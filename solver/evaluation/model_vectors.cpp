@@ -61,17 +61,30 @@ void for_residual_terms(const runtime::Model& model, const F& f) {
 
 /// Entries of blocks of the host by row and column; those at the same place are one.
 Entries host_entries(const EvaluatedProblem& problem, const ModelVectors& vectors) {
-  Entries entries;
-  if (!problem.has_host_blocks()) return entries;
+  if (!problem.has_host_blocks()) return {};
   HostEngine& host = *problem.session().host;
   host.evaluate_host();
-  host.host().for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
-    if (!vectors.is_fixed(scalar))
-      entries.emplace_back(static_cast<int>(row), static_cast<int>(scalar), entry);
+  const auto for_free = [&](const auto& f) {
+    host.host().for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+      if (!vectors.is_fixed(scalar)) f(row, scalar, entry);
+    });
+  };
+  // Those of a block come column by column.
+  std::vector<std::size_t> begins(problem.model().rows + 1);
+  for_free([&](std::uint64_t row, std::uint32_t, double) { ++begins[row + 1]; });
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  Entries entries(begins.back());
+  std::vector<std::size_t> ends(begins.begin(), begins.end() - 1);
+  for_free([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+    entries[ends[row]++] = {static_cast<int>(row), static_cast<int>(scalar), entry};
   });
+  const auto by_column = [](const auto& a, const auto& b) { return a.col() < b.col(); };
+  for (std::size_t row = 0; row < ends.size(); ++row) {
+    const auto first = entries.begin() + static_cast<std::ptrdiff_t>(begins[row]);
+    const auto last = entries.begin() + static_cast<std::ptrdiff_t>(ends[row]);
+    if (!std::is_sorted(first, last, by_column)) std::stable_sort(first, last, by_column);
+  }
   const auto place = [](const auto& entry) { return std::pair(entry.row(), entry.col()); };
-  std::stable_sort(entries.begin(), entries.end(),
-                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
   std::size_t kept = 0;
   for (const auto& entry : entries) {
     if (kept > 0 && place(entries[kept - 1]) == place(entry))

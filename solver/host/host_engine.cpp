@@ -19,9 +19,20 @@ void add_products(const HostTerms& host, std::span<const double> p, std::span<do
 
 /// out += Jᵀ rows of host blocks.
 void add_transposed(const HostTerms& host, std::span<const double> rows, std::span<double> out) {
-  host.for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
-    out[scalar] += entry * rows[row];
-  });
+  const double* entry = host.jacobian().data();
+  for (const HostBlock& block : host.blocks()) {
+    const double* const of_block = rows.data() + block.row;
+    for (std::size_t b = 0; b < block.offsets.size(); ++b) {
+      const std::uint32_t width = block.widths[b];
+      for (std::uint32_t c = 0; c < width; ++c) {
+        double sum = out[block.offsets[b] + c];
+        for (std::uint32_t r = 0; r < block.rows; ++r)
+          sum += entry[std::size_t{r} * width + c] * of_block[r];
+        out[block.offsets[b] + c] = sum;
+      }
+      entry += std::size_t{block.rows} * width;
+    }
+  }
 }
 
 }  // namespace

@@ -81,21 +81,25 @@ bool TangentJacobian::has_columns_of(const Block& first, const Block& second) co
                     column_.begin() + static_cast<std::ptrdiff_t>(first.columns));
 }
 
-/// Adds ∂(row)/∂(scalar) times the scalar's row of P.
-void TangentJacobian::add_entry(const Block& block, std::uint32_t row, std::uint32_t scalar,
-                                double value, std::span<const double> basis) {
+/// Adds ∂(rows)/∂(scalar) times the scalar's row of P.
+///
+///   entry, stride  of the block's first row, from it to the next
+void TangentJacobian::add_column(const Block& block, std::uint32_t scalar, const double* entry,
+                                 std::size_t stride, std::span<const double> basis) {
   const std::uint32_t first = space_.column(scalar);
   if (first == TangentSpace::kNone) return;
   const auto begin = column_.begin() + static_cast<std::ptrdiff_t>(block.columns);
   const auto at = std::lower_bound(begin, begin + block.count, first) - begin;
-  double* out = &values_[block.values + std::size_t{row} * block.count] + at;
+  double* out = values_.data() + block.values + at;
   const TangentSpace::Block* on = space_.block_of(scalar);
   if (on == nullptr) {
-    *out += value;
+    for (std::uint32_t r = 0; r < block.rows; ++r, out += block.count, entry += stride)
+      *out += *entry;
     return;
   }
   const double* tangents = &basis[on->basis + std::size_t{scalar - on->offset} * on->tangent];
-  for (std::uint32_t t = 0; t < on->tangent; ++t) out[t] += value * tangents[t];
+  for (std::uint32_t r = 0; r < block.rows; ++r, out += block.count, entry += stride)
+    for (std::uint32_t t = 0; t < on->tangent; ++t) out[t] += *entry * tangents[t];
 }
 
 void TangentJacobian::refresh(runtime::Engine& engine, std::span<const double> basis) {
@@ -111,18 +115,20 @@ void TangentJacobian::refresh(runtime::Engine& engine, std::span<const double> b
     jacobian.resize(term.batch->size() * rows * slots);
     engine.jacobian(t, jacobian);
     const double* entry = jacobian.data();
-    for (std::size_t i = 0; i < term.batch->size(); ++i, ++block)
-      for (std::uint32_t r = 0; r < rows; ++r)
-        for (std::uint32_t s = 0; s < slots; ++s)
-          add_entry(*block, r, term.batch->index(i, s), *entry++, basis);
+    for (std::size_t i = 0; i < term.batch->size();
+         ++i, ++block, entry += std::size_t{rows} * slots)
+      for (std::uint32_t s = 0; s < slots; ++s)
+        add_column(*block, term.batch->index(i, s), entry + s, slots, basis);
   }
   for (std::size_t k = 0; k < host_.blocks().size(); ++k, ++block) {
     const HostBlock& from = host_.blocks()[k];
     const double* entry = host_.jacobian().data() + host_.first_entry(k);
-    for (std::size_t b = 0; b < from.offsets.size(); ++b)
-      for (std::uint32_t r = 0; r < from.rows; ++r)
-        for (std::uint32_t c = 0; c < from.widths[b]; ++c)
-          add_entry(*block, r, from.offsets[b] + c, *entry++, basis);
+    for (std::size_t b = 0; b < from.offsets.size(); ++b) {
+      const std::size_t width = from.widths[b];
+      for (std::uint32_t c = 0; c < width; ++c)
+        add_column(*block, from.offsets[b] + c, entry + c, width, basis);
+      entry += from.rows * width;
+    }
   }
 }
 

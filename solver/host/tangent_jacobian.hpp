@@ -52,8 +52,8 @@ class TangentJacobian {
   };
 
   void add_block(std::uint64_t row, std::uint32_t rows, std::span<const std::uint32_t> scalars);
-  void add_entry(const Block& block, std::uint32_t row, std::uint32_t scalar, double value,
-                 std::span<const double> basis);
+  void add_column(const Block& block, std::uint32_t scalar, const double* entry, std::size_t stride,
+                  std::span<const double> basis);
   bool has_columns_of(const Block& first, const Block& second) const;
   /// True if the block before this one is over the same columns.
   bool continues_columns(const Block& block) const {

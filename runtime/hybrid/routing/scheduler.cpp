@@ -5,6 +5,8 @@
 #include "decision.hpp"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace topograd::runtime::hybrid {
 namespace {
@@ -40,6 +42,9 @@ std::string explain(const Decision& decision, std::string_view device) {
 }
 
 namespace {
+
+/// Outcomes that wait for priors.
+constexpr std::size_t kMostWaiting = 64;
 
 /// Upper bound of the CPU time of all tasks; 0 if one is not known, or has a deadline.
 double most_cpu_us(std::span<const TaskShape> tasks) {
@@ -102,6 +107,7 @@ std::size_t Scheduler::add_device(DeviceTarget device) {
   const std::lock_guard lock(mutex_);
   if (targets_.size() >= 64)
     throw Error(ErrorCode::InvalidArgument, "add_device: expected at most 63 devices");
+  load();
   add(std::move(device));
   return targets_.size() - 1;
 }
@@ -297,6 +303,7 @@ bool Scheduler::accepts(const TaskShape& task, std::size_t target) const {
 
 std::vector<Scheduler::Share> Scheduler::divide(const TaskShape& task) {
   const std::lock_guard lock(mutex_);
+  load();
   Decision best;
   find_device({&task, 1}, best);
   const bool known = best.on_device.known();
@@ -383,13 +390,23 @@ void Scheduler::record(const TaskShape& task, std::size_t target, const Outcome&
 void Scheduler::record_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes,
                                  double us) {
   const std::lock_guard lock(mutex_);
+  load();
   measurements_.learn_read_back(target, sent, bytes, us);
 }
 
 void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
   const double now = clock_();
-  if (!targets_[target].record(task, outcome, now)) measurements_.refuse(task, target);
+  if (!targets_[target].record(task, outcome, now)) {
+    load();
+    measurements_.refuse(task, target);
+  }
   if (!outcome.success || outcome.cold || !task.teaches) return;
+  if (priors_ && waiting_.size() < kMostWaiting) {
+    Waiting& one = waiting_.emplace_back(Waiting{task, std::string(task.operation), outcome, now});
+    one.task.resident = {};  // the caller's
+    return;
+  }
+  load();
   measurements_.learn(task, target, outcome, now);
   const std::size_t first = target == kCpu ? 1 : target;
   const std::size_t last = target == kCpu ? targets_.size() : target + 1;
@@ -399,11 +416,13 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
 
 Prediction Scheduler::predict(const TaskShape& task, std::size_t target) const {
   const std::lock_guard lock(mutex_);
+  load();
   return predicted({&task, 1}, target);
 }
 
 double Scheduler::speed_up(const TaskShape& task) const {
   const std::lock_guard lock(mutex_);
+  load();
   const double cpu = predicted({&task, 1}, kCpu).terms.work();
   double best = 0;
   for (std::size_t k = 1; k < targets_.size(); ++k) {
@@ -420,16 +439,18 @@ double Scheduler::success_rate(std::size_t target) const {
 
 std::uint64_t Scheduler::samples(const TaskShape& task, std::size_t target) const {
   const std::lock_guard lock(mutex_);
+  load();
   return measurements_.samples(task, target);
 }
 
 std::uint64_t Scheduler::outcomes_learned() const {
   const std::lock_guard lock(mutex_);
-  return measurements_.outcomes();
+  return measurements_.outcomes() + waiting_.size();
 }
 
 double Scheduler::threshold(std::string_view operation, std::uint64_t first) const {
   const std::lock_guard lock(mutex_);
+  load();
   return measurements_.threshold(operation, first);
 }
 
@@ -440,6 +461,7 @@ std::size_t Scheduler::target_count() const {
 
 std::vector<TargetState> Scheduler::targets() const {
   const std::lock_guard lock(mutex_);
+  load();
   const double now = clock_();
   std::vector<TargetState> out;
   for (std::size_t k = 0; k < targets_.size(); ++k) {
@@ -454,12 +476,28 @@ std::vector<TargetState> Scheduler::targets() const {
 
 Knowledge Scheduler::knowledge() const {
   const std::lock_guard lock(mutex_);
+  load();
   return measurements_.knowledge();
 }
 
 void Scheduler::merge(const Knowledge& knowledge) {
   const std::lock_guard lock(mutex_);
+  load();
   measurements_.merge(knowledge);
+}
+
+void Scheduler::merge_later(std::function<const Knowledge*()> load) {
+  const std::lock_guard lock(mutex_);
+  priors_ = std::move(load);
+}
+
+void Scheduler::load() const {
+  if (!priors_) return;
+  if (const Knowledge* const known = std::exchange(priors_, nullptr)()) measurements_.merge(*known);
+  for (Waiting& one : std::exchange(waiting_, {})) {
+    one.task.operation = one.operation;
+    measurements_.learn(one.task, kCpu, one.outcome, one.now);
+  }
 }
 
 }  // namespace topograd::runtime::hybrid

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -164,6 +165,11 @@ class Scheduler {
   Knowledge knowledge() const;
   /// Adds data from elsewhere as priors; measurements made here stay.
   void merge(const Knowledge& knowledge);
+  /// Adds what `load` returns, if anything, as priors when they first matter: before a device is
+  /// added, at the first question about measurements, or after many outcomes. A decision between
+  /// the CPU and nothing needs none. Call it before the first decision. `load` is called once, by
+  /// any thread, and must not call the scheduler.
+  void merge_later(std::function<const Knowledge*()> load);
 
   const HybridOptions& options() const { return options_; }
   double now() const { return clock_(); }
@@ -183,12 +189,25 @@ class Scheduler {
   void explore(std::span<const TaskShape> tasks, Decision& decision);
   void reserve(Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
+  /// Merges the priors, if they still wait, and learns the outcomes that wait for them.
+  void load() const;
+
+  /// An outcome of the CPU that is learned after the priors.
+  struct Waiting {
+    TaskShape task;
+    std::string operation;  // of the task
+    Outcome outcome;
+    double now = 0;
+  };
 
   const HybridOptions options_;
   const Clock clock_;
   mutable std::mutex mutex_;  // guards the members below
   std::vector<Target> targets_;
-  Measurements measurements_;
+  // Complete after load(), which questions call first.
+  mutable Measurements measurements_;
+  mutable std::function<const Knowledge*()> priors_;
+  mutable std::vector<Waiting> waiting_;
   Exploration exploration_;
   std::vector<Candidate> candidates_, others_;  // of the latest choice; they keep their memory
 };

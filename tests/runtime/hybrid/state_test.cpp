@@ -95,6 +95,57 @@ TEST_F(StateTest, NextProcessKnowsWhatThisOneLearned) {
   EXPECT_EQ(next->telemetry().counts().state_rejected, 0u);
 }
 
+TEST_F(StateTest, IsNotReadWhereItDecidesNothing) {
+  learn();
+  const auto loads = [](const Executor& one) { return one.telemetry().counts().state_loads; };
+  Executor executor(HybridOptions{.state = folder}, [this] { return now += 1e-6; });
+  EXPECT_EQ(reason(executor), Reason::no_device);
+  EXPECT_EQ(loads(executor), 0u);
+  executor.add_device(std::make_unique<FakeDevice>(std::make_shared<FakeDevice::State>(), "fake"));
+  EXPECT_EQ(loads(executor), 1u);
+  EXPECT_EQ(reason(executor), Reason::faster);
+}
+
+TEST_F(StateTest, OutcomesWaitForWhatWasLearnedBefore) {
+  const auto shape = [](std::uint64_t kernel) {
+    return TaskShape{.kernel = {kernel, 7}, .operation = "map", .size = 4096};
+  };
+  const auto record = [&](Executor& executor, std::uint64_t kernel, double us) {
+    std::string operation = "map";  // not there any more when it is learned
+    TaskShape task = shape(kernel);
+    task.operation = operation;
+    executor.scheduler().record(task, kCpu, {.times = {.kernel = us}, .settled = true});
+  };
+  const auto fresh = [&] {
+    return std::make_unique<Executor>(HybridOptions{.state = folder},
+                                      [this] { return now += 1e-6; });
+  };
+  {
+    const auto before = fresh();
+    for (int k = 0; k < 9; ++k) record(*before, 1, 100);
+  }
+  // As if the file had been read first: one outlier beside it does not count, whenever it is read.
+  for (const bool at_once : {true, false}) {
+    SCOPED_TRACE(at_once);
+    const auto executor = fresh();
+    const Scheduler& scheduler = executor->scheduler();
+    if (at_once) {
+      EXPECT_EQ(scheduler.samples(shape(1), kCpu), 0u);
+    }
+    record(*executor, 1, 900);
+    record(*executor, 2, 50);
+    EXPECT_EQ(executor->telemetry().counts().state_loads, at_once ? 1u : 0u);
+    EXPECT_EQ(scheduler.outcomes_learned(), 2u);
+    EXPECT_NEAR(scheduler.predict(shape(1), kCpu).terms.kernel, 100, 1);
+    EXPECT_NEAR(scheduler.predict(shape(2), kCpu).terms.kernel, 50, 1);
+    EXPECT_EQ(scheduler.outcomes_learned(), 2u);
+    EXPECT_EQ(executor->telemetry().counts().state_loads, 1u);
+  }
+  const auto executor = fresh();
+  for (int k = 0; k < 200; ++k) record(*executor, 3, 70);
+  EXPECT_EQ(executor->telemetry().counts().state_loads, 1u) << "outcomes do not wait without end";
+}
+
 TEST_F(StateTest, OtherDevicesLearnForThemselves) {
   learn();
   EXPECT_EQ(reason(*make("other")), Reason::unmeasured);
