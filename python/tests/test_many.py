@@ -288,5 +288,19 @@ class Many(unittest.TestCase):
             topograd.curve_fit_many(decay, np.ones(3), np.ones(3))
 
 
+class MinimaWhereResidualsStay(unittest.TestCase):
+    """Squared rates that data do not want: their column vanishes at the minimum, residuals stay."""
+
+    def test_end_with_success(self):
+        rng = np.random.default_rng(0)
+        t = np.linspace(0, 2, 20)
+        y = 1 + (0.2 + 0.3 * rng.random((50, 1))) * t + 0.05 * rng.normal(size=(50, 20))
+        fits = topograd.least_squares_many(
+            lambda p, y: p[..., 1:2] * np.exp(-p[..., 0:1]**2 * t) - y, np.ones((50, 2)), args=(y,))
+        least = ((y - y.mean(1, keepdims=True))**2).sum(1) / 2
+        self.assertTrue(np.all(fits.success), fits.message)
+        np.testing.assert_allclose(fits.cost, least, rtol=1e-6)
+
+
 if __name__ == "__main__":
     unittest.main()

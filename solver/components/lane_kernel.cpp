@@ -82,11 +82,16 @@ ir::Program rows_of(const runtime::Term& term, const std::vector<std::uint32_t>&
                               : autodiff::residual_and_jacobian({f, *term.loss}, slots);
 }
 
-/// r, then J by free parameter, where slots of one scalar are added.
-std::vector<Id> build_rows(Builder& builder, const ComponentKernel& of) {
+std::vector<std::uint32_t> free_slots(const ComponentKernel& of) {
   std::vector<std::uint32_t> slots;
   for (std::uint32_t s = 0; s < of.parameter_of_slot.size(); ++s)
     if (of.free[of.parameter_of_slot[s]] != 0) slots.push_back(s);
+  return slots;
+}
+
+/// r, then J by free parameter, where slots of one scalar are added.
+std::vector<Id> build_rows(Builder& builder, const ComponentKernel& of) {
+  const std::vector<std::uint32_t> slots = free_slots(of);
   const std::vector<Id> all = builder.append(rows_of(*of.term, slots));
   const std::vector<std::uint32_t> free = free_of(of);
   const std::size_t rows = of.term->topology->program.outputs.size();
@@ -109,6 +114,35 @@ ir::Program rows_program(const ComponentKernel& of) {
   Builder builder(of);
   const std::vector<Id> rows = build_rows(builder, of);
   return builder.take(rows, 0);
+}
+
+/// Upper triangle of the Hessian by free parameter, where slots of one scalar are added.
+ir::Program curvature_program(const ComponentKernel& of) {
+  const runtime::Term& term = *of.term;
+  const ir::Program& f = term.topology->program;
+  const ir::Program cost =
+      term.loss == nullptr ? autodiff::cost(f) : autodiff::cost(autodiff::Robust{f, *term.loss});
+  const std::vector<std::uint32_t> slots = free_slots(of), free = free_of(of);
+  Builder builder(of);
+  const std::vector<Id> all = builder.append(autodiff::hessian(cost, slots));
+  const std::size_t n = slots.size();
+  const auto parameter = [&](std::size_t s) { return of.parameter_of_slot[slots[s]]; };
+  std::vector<Id> out;
+  for (std::size_t a = 0; a < free.size(); ++a) {
+    for (std::size_t b = a; b < free.size(); ++b) {
+      Id sum = builder.literal(0);
+      for (std::size_t s = 0; s < n; ++s) {
+        for (std::size_t t = 0; t < n; ++t) {
+          if (parameter(s) != free[a] || parameter(t) != free[b]) continue;
+          const std::size_t i = std::min(s, t), j = std::max(s, t);
+          const Id part = all[i * n - i * (i + 1) / 2 + j];
+          sum = builder.is_zero(sum) ? part : builder.add(sum, part);
+        }
+      }
+      out.push_back(sum);
+    }
+  }
+  return builder.take(out, 0);
 }
 
 /// before + twice the cost of a block with these rows.
@@ -166,12 +200,21 @@ ir::Program cost_and_rows(const ComponentKernel& of) {
 }
 
 LaneKernel::LaneKernel(const ComponentKernel& of, codegen::Bits bits)
-    : data_(data_of(of)),
+    : of_(&of),
+      bits_(bits),
+      data_(data_of(of)),
       parameters_(parameters_of(of)),
       row_count_(of.term->topology->program.outputs.size()),
       free_(free_of(of)),
       added_(sums_program(of, sums_)),
       tile_(added_, runtime::cpu::tile_ops<double>(bits)),
       rows_(rows_program(of), runtime::cpu::tile_ops<double>(bits)) {}
+
+const runtime::cpu::TileKernel<double>& LaneKernel::curvature() const {
+  std::call_once(curvature_->once, [&] {
+    curvature_->tile.emplace(curvature_program(*of_), runtime::cpu::tile_ops<double>(bits_));
+  });
+  return *curvature_->tile;
+}
 
 }  // namespace topograd

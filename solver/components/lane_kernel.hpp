@@ -4,7 +4,11 @@
 #include "../../runtime/cpu/interpreter/interpreter.hpp"
 #include "groups.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 namespace topograd {
@@ -13,6 +17,7 @@ namespace topograd {
 /// columns by lane: data and uniforms, parameters, and the sums to which it adds.
 class LaneKernel {
  public:
+  ///   of  outlives it
   LaneKernel(const ComponentKernel& of, codegen::Bits bits);
 
   const runtime::cpu::TileKernel<double>& tile() const { return tile_; }
@@ -33,13 +38,24 @@ class LaneKernel {
   /// columns, too, but of one component.
   const runtime::cpu::TileKernel<double>& rows() const { return rows_; }
   std::size_t row_count() const { return row_count_; }
+  /// The Hessian of the cost over the free parameters, its upper triangle by rows. Leaves as those
+  /// of rows(). Derived when it is first asked for, by any thread.
+  const runtime::cpu::TileKernel<double>& curvature() const;
 
  private:
+  struct Late {
+    std::once_flag once;
+    std::optional<runtime::cpu::TileKernel<double>> tile;
+  };
+
+  const ComponentKernel* of_;
+  codegen::Bits bits_;
   std::uint32_t data_ = 0, parameters_ = 0;
   std::size_t row_count_ = 0;
   std::vector<std::uint32_t> free_, sums_;
   ir::Program added_;
   runtime::cpu::TileKernel<double> tile_, rows_;
+  std::unique_ptr<Late> curvature_ = std::make_unique<Late>();
 };
 
 /// Outputs: twice the cost of a residual block, r, then J over the free parameters row by row, both

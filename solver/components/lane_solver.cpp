@@ -9,6 +9,7 @@
 #include "../linear/factor/normal_system.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
+#include "../step_control/newton_decrement.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -653,6 +654,17 @@ Eigen::VectorXd LaneSolver::scaling(std::size_t at) const {
   return out;
 }
 
+/// Leaves of the kernels of a component's rows: data, then unknowns.
+std::vector<double> LaneSolver::leaves_of(const ComponentRows& rows, std::size_t component,
+                                          std::span<const double> x) const {
+  std::vector<double> out;
+  for (const ComponentNumbers& numbers : rows.data)
+    out.push_back(numbers.places == nullptr ? *numbers.from
+                                            : numbers.from[numbers.places->at(component)]);
+  for (const std::uint32_t scalar : rows.unknowns) out.push_back(x[scalar]);
+  return out;
+}
+
 /// Residuals, and Jacobian over the coordinates, of a lane's component at a point.
 void LaneSolver::rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
                          Eigen::MatrixXd* jacobian) {
@@ -662,12 +674,7 @@ void LaneSolver::rows_at(std::size_t at, std::span<const double> x, Eigen::Vecto
   Eigen::Index first = 0;
   for (const ComponentRows& rows : group_.residuals) {
     const LaneKernel& kernel = program_.kernel(rows.kernel);
-    std::vector<double> data;
-    for (const ComponentNumbers& numbers : rows.data)
-      data.push_back(numbers.places == nullptr ? *numbers.from
-                                               : numbers.from[numbers.places->at(component)]);
-    for (const std::uint32_t scalar : rows.unknowns) data.push_back(x[scalar]);
-    const std::vector<double> out = outputs_of(kernel.rows(), data);
+    const std::vector<double> out = outputs_of(kernel.rows(), leaves_of(rows, component, x));
     const std::size_t m = kernel.row_count(), n = kernel.free().size();
     for (std::size_t r = 0; r < m; ++r) {
       residuals[first + static_cast<Eigen::Index>(r)] = out[r];
@@ -679,6 +686,74 @@ void LaneSolver::rows_at(std::size_t at, std::span<const double> x, Eigen::Vecto
     first += static_cast<Eigen::Index>(m);
   }
   if (jacobian != nullptr && group_.on_manifolds) *jacobian *= basis_at(x);
+}
+
+/// The Hessian of the cost over the free scalars of a lane's component.
+Eigen::MatrixXd LaneSolver::hessian_at(std::size_t at, std::span<const double> x) {
+  Eigen::MatrixXd hessian = Eigen::MatrixXd::Zero(n_, n_);
+  for (const ComponentRows& rows : group_.residuals) {
+    const LaneKernel& kernel = program_.kernel(rows.kernel);
+    const std::vector<double> out =
+        outputs_of(kernel.curvature(), leaves_of(rows, lanes_now_[at].component, x));
+    const auto place = [&](std::size_t k) {
+      return program_.free_number(rows.unknowns[kernel.free()[k]]);
+    };
+    std::size_t next = 0;
+    for (std::size_t a = 0; a < kernel.free().size(); ++a) {
+      for (std::size_t b = a; b < kernel.free().size(); ++b, ++next) {
+        hessian(place(a), place(b)) += out[next];
+        if (a != b) hessian(place(b), place(a)) += out[next];
+      }
+    }
+  }
+  return hessian;
+}
+
+/// Asks second derivatives where a verdict depends on them.
+///
+///   change  of the cost, by the last step
+void LaneSolver::find_exact_gain(std::size_t at, double change, const PointColumns& from) {
+  StepRules& rules = lanes_now_[at].rules;
+  if (rules.needs_exact_gain(change)) rules.set_exact_gain(exact_gain(at, from));
+}
+
+/// As exact_gain() of a solve of its own.
+double LaneSolver::exact_gain(std::size_t at, const PointColumns& from) {
+  if (group_.on_manifolds || n_ > kMostCurved) return kInfinity;
+  std::vector<double> x(group_.scalars), squares;
+  for (std::uint32_t s = 0; s < group_.scalars; ++s) x[s] = number(from.x, s, at);
+  std::vector<Eigen::Index> moving;
+  for (std::uint32_t k = 0; k < n_; ++k) {
+    squares.push_back(number(from.matrix, packed(n_, k, k), at));
+    const std::uint32_t s = coordinates_[k].scalar;
+    const double g = number(from.gradient, k, at);
+    const bool held = group_.bounded && ((x[s] <= number(lower_, s, at) && g > 0) ||
+                                         (x[s] >= number(upper_, s, at) && g < 0));
+    if (!held) moving.push_back(k);
+  }
+  if (moving.empty()) return kInfinity;
+  constexpr double kUnit = std::numeric_limits<double>::epsilon();
+  const std::vector<double> noise = gradient_noise(squares, lanes_now_[at].rules.point(), kUnit);
+  const Eigen::MatrixXd hessian = hessian_at(at, x);
+  const auto size = static_cast<Eigen::Index>(moving.size());
+  QuadraticModel model{Eigen::VectorXd(size), hessian(moving, moving), Eigen::VectorXd(size)};
+  for (Eigen::Index j = 0; j < size; ++j) {
+    const auto k = static_cast<std::size_t>(moving[static_cast<std::size_t>(j)]);
+    model.gradient[j] = number(from.gradient, k, at);
+    model.noise[j] = noise[k];
+  }
+  const auto decrement = NewtonDecrement::make(std::move(model), kUnit);
+  if (!decrement) return kInfinity;
+  for (Eigen::Index j = 0; j < size; ++j) {
+    const std::uint32_t s = coordinates_[static_cast<std::size_t>(moving[j])].scalar;
+    x[s] += decrement->step()[j];
+    if (group_.bounded) x[s] = std::clamp(x[s], number(lower_, s, at), number(upper_, s, at));
+  }
+  Eigen::VectorXd residuals;
+  Eigen::MatrixXd jacobian;
+  rows_at(at, x, residuals, &jacobian);
+  const Eigen::VectorXd left = jacobian.transpose() * residuals;
+  return decrement->falls(left(moving)) ? decrement->gain() : kInfinity;
 }
 
 /// The step by QR of the rows, with the damping that was asked for.
@@ -847,6 +922,9 @@ void LaneSolver::judge(std::size_t at) {
     accept(at, facts);
   } else {
     ++lane.result.unsuccessful;
+    if (facts.valid)
+      find_exact_gain(at, facts.change,
+                      {numbers_.here_x, numbers_.here_gradient, numbers_.here_matrix});
     end_if(at, lane.rules.refuse(facts, lane.report, lane.share));
   }
   check(at);
@@ -862,6 +940,7 @@ void LaneSolver::accept(std::size_t at, const StepFacts& facts) {
   lane.result.final_cost = lane.report.trial_cost;
   lane.rules.take(facts, lane.report, false);
   lane.rules.set_point(report_of(at), lane.initial_cost);
+  find_exact_gain(at, facts.change, {numbers_.x, numbers_.gradient, numbers_.matrix});
   end_if(at, lane.rules.after_take(facts, lane.report, before, lane.share));
   lane.rules.open_point();
   if (!lane.rules.finite()) {

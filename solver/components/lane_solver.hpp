@@ -191,6 +191,15 @@ class LaneSolver {
   bool refuse_walk(std::size_t at);
   void rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
                Eigen::MatrixXd* jacobian);
+  std::vector<double> leaves_of(const ComponentRows& rows, std::size_t component,
+                                std::span<const double> x) const;
+  Eigen::MatrixXd hessian_at(std::size_t at, std::span<const double> x);
+  /// Columns of a point.
+  struct PointColumns {
+    double *x, *gradient, *matrix;
+  };
+  void find_exact_gain(std::size_t at, double change, const PointColumns& from);
+  double exact_gain(std::size_t at, const PointColumns& from);
   void step(std::size_t at);
   void try_length(std::size_t at, double length);
   void end_if(std::size_t at, const Verdict& verdict);

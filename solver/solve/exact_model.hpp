@@ -12,9 +12,6 @@
 
 namespace topograd {
 
-/// Unknowns up to which the Hessian is taken, by a product with each unit vector.
-inline constexpr std::size_t kMostCurved = 64;
-
 /// True if the Hessian can be taken: of a model in this process without manifolds, residuals on the
 /// host and branches, on an engine that has second derivatives.
 bool has_exact_model(runtime::Engine& engine, const ProblemModel& model);
@@ -29,10 +26,11 @@ struct LeastCurvature {
 /// ½ g·H⁻¹g. Fixed unknowns, and those that a bound holds, do not move.
 ///
 /// Infinite where the model does not hold as far as its step leads: H is not positive definite
-/// beyond rounding, or the gradient does not fall to a tenth there, as on the way to an asymptote.
+/// beyond rounding, or the gradient does not fall there (NewtonDecrement::falls()).
 /// Infinite, too, for more than kMostCurved unknowns, and without has_exact_model().
 ///
 ///   unit   relative rounding unit of the engine's numbers
+///   noise  gradient_noise() at the point, by scalar; or empty
 ///   asked  unknowns that need some curvature, and whose own entries of the gradient have to fall
 ///          so, too; others without any curvature are left out
 ///
@@ -40,7 +38,7 @@ struct LeastCurvature {
 ///
 /// Cost: two gradients and a product with the Hessian for each unknown; kernels of the product.
 double exact_gain(runtime::Engine& engine, const ProblemModel& model, double unit,
-                  std::span<const LeastCurvature> asked = {});
+                  std::span<const double> noise, std::span<const LeastCurvature> asked = {});
 
 /// The point that the exact model leads to.
 struct ExactStep {

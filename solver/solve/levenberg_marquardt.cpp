@@ -7,6 +7,7 @@
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
+#include "../step_control/newton_decrement.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -415,7 +416,9 @@ void Minimizer::find_exact_gain(Engines& engines, StepSolver& solver, double cha
 void Minimizer::ask_exact_model(Engines& engines, StepSolver& solver,
                                 std::span<const LeastCurvature> asked) {
   const double unit = rounding_unit(options_.precision);
-  const double gain = exact_gain(engines.here(), model_, unit, asked);
+  const std::vector<double> squares = here_ ? here_->column_squares() : std::vector<double>();
+  const std::vector<double> noise = gradient_noise(squares, point(), unit);
+  const double gain = exact_gain(engines.here(), model_, unit, noise, asked);
   linearize(engines, solver);
   rules_.set_exact_gain(gain);
 }

@@ -4,8 +4,10 @@
 
 #include "../../../solver/solve.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -35,7 +37,10 @@ double of_constant(const std::function<double(int)>& y) {
 }
 
 /// Their least costs are at a = 0: a squared rate cannot follow data that turn the other way.
-std::vector<Curved> curved() {
+///
+///   other_order  of their points
+std::vector<Curved> curved(bool other_order = false) {
+  const auto point = [=](int k) { return other_order ? kPoints - 1 - k : k; };
   const auto rising = [](int k) { return 1.3 - falling(k); };
   return {
       {"a² + 1",
@@ -53,18 +58,23 @@ std::vector<Curved> curved() {
        },
        0.5},
       {"a² t + b",
-       [](Problem& p, const Value& a, const Value& b, double s) {
+       [=](Problem& p, const Value& a, const Value& b, double s) {
          for (int k = 0; k < kPoints; ++k)
-           p.add_residual(s * (square(a) * time_of(k) + b - falling(k)));
+           p.add_residual(s * (square(a) * time_of(point(k)) + b - falling(point(k))));
        },
        of_constant(falling)},
       {"b exp(−a² t)",
        [=](Problem& p, const Value& a, const Value& b, double s) {
          for (int k = 0; k < kPoints; ++k)
-           p.add_residual(s * (b * exp(-square(a) * time_of(k)) - rising(k)));
+           p.add_residual(s * (b * exp(-square(a) * time_of(point(k))) - rising(point(k))));
        },
        of_constant(rising)},
   };
+}
+
+Curved named(const std::string& name, bool other_order) {
+  const std::vector<Curved> all = curved(other_order);
+  return *std::ranges::find_if(all, [&](const Curved& one) { return name == one.name; });
 }
 
 Summary solve_from(const Curved& one, double start, double unit, double size) {
@@ -91,14 +101,64 @@ TEST(CurvedResiduals, EndAtTheirMinima) {
   }
 }
 
+/// The same problem in other units, and with its points in another order.
+struct Form {
+  double size, unit;
+  bool other_order;
+};
+
+// From a start so near the minimum, the first steps leave a gradient that is rounding in some
+// unknowns and a steep slope in others.
+TEST(CurvedResiduals, EndAlikeFromAnyStartInAnyForm) {
+  const std::vector<Form> forms = {{1, 1, false},    {1e12, 1, false},  {1e-12, 1, false},
+                                   {1, 1e12, false}, {1, 1e-12, false}, {1, 1, true}};
+  for (const char* name : {"a² + 1", "a² t + b", "b exp(−a² t)"}) {
+    for (const double start : {1.0, 1e-6, 1e-17}) {
+      const double plain = solve_from(named(name, false), start, 1, 1).final_cost;
+      for (const Form& form : forms) {
+        const Curved one = named(name, form.other_order);
+        const Summary summary = solve_from(one, start, form.unit, form.size);
+        std::ostringstream where;
+        where << name << ", from " << start << ", unit " << form.unit << ", size " << form.size
+              << (form.other_order ? ", other order, " : ", ") << summary.message;
+        const double cost = summary.final_cost / (form.size * form.size);
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where.str();
+        EXPECT_NEAR(cost, plain, 1e-12 * plain) << where.str();
+        EXPECT_NEAR(cost, one.least, (start == 1 ? 2e-6 : 1e-11) * one.least) << where.str();
+      }
+    }
+  }
+}
+
 // The Hessian is positive on the way to an asymptote and to a point of inflection, too.
 TEST(CurvedResiduals, AreNotAtAMinimumWhereTheirCurvatureVanishes) {
-  std::vector<double> x = {1};
-  Problem problem;
-  problem.add_residual(cube(problem.add_parameters(x, 1)[0]) + 1.0);
-  const Summary summary = topograd::solve(problem, {.max_iterations = 200});
-  EXPECT_TRUE(summary.termination != Termination::CONVERGENCE || summary.final_cost < 1e-12)
-      << summary.message << ", " << summary.final_cost;
+  struct Row {
+    const char* name;
+    Value (*of)(const Value& a);
+    std::vector<double> starts;
+    bool beside;  // other rows, whose gradient is rounding soon
+  };
+  const auto cubic = [](const Value& a) { return cube(a) + 1.0; };
+  const auto falls = [](const Value& a) { return exp(-a) + 1.0; };
+  const std::vector<Row> rows = {{"a³ + 1", cubic, {1, 1e-3, 1e-6, 1e-9, 1e-12}, false},
+                                 {"a³ + 1, b", cubic, {1, 1e-3, 1e-6, 1e-9, 1e-12}, true},
+                                 {"exp(−a) + 1", falls, {20, 35, 50, 80, 200}, false}};
+  for (const Row& row : rows) {
+    for (const double start : row.starts) {
+      std::vector<double> x = {start, 0.1};
+      Problem problem;
+      const Parameters unknowns = problem.add_parameters(x, 1);
+      problem.add_residual(row.of(unknowns[0]));
+      for (int k = 0; row.beside && k < kPoints; ++k)
+        problem.add_residual(unknowns[1] - falling(k));
+      const double least = row.beside ? of_constant(falling) : 0;
+      const Summary summary = topograd::solve(problem, {.max_iterations = 200});
+      EXPECT_TRUE(summary.termination != Termination::CONVERGENCE ||
+                  summary.final_cost <= least + 1e-6 * least + 1e-12)
+          << row.name << " from " << start << ": " << summary.message << ", "
+          << summary.final_cost - least;
+    }
+  }
 }
 
 }  // namespace
