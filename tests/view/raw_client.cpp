@@ -22,8 +22,8 @@ bool wait_for(int socket, short events, Clock::time_point until) {
   return left.count() > 0 && poll(&waiting, 1, static_cast<int>(left.count())) == 1;
 }
 
-/// The opcode that closes a WebSocket. Frames of control have this one or a larger one, and may stand
-/// between the frames of a message.
+/// The opcode that closes a WebSocket. Frames of control have this one or a larger one, and may
+/// stand between the frames of a message.
 constexpr int kClose = 8;
 
 Clock::time_point after(double seconds) {
