@@ -438,6 +438,10 @@ TEST(Decide, LinearSolver) {
     s.elimination = kMesh;
     s.elimination->kept = 40000;
   });
+  const SystemFacts guessed_mesh = with([](SystemFacts& s) {  // twice the time of iterations
+    s.elimination = kMesh;
+    s.elimination->kept = 21000;
+  });
   const SystemFacts narrow = with([](SystemFacts& s) { s.elimination = kNarrow; });
   const SystemFacts narrow_slow = with([&](SystemFacts& s) {
     s.elimination = kNarrow;
@@ -549,6 +553,9 @@ TEST(Decide, LinearSolver) {
       {"mesh whose factor is dear at a guess", cpu, any, none, long_mesh, search, pcg, true,
        by_gradient,
        "2500 unknowns; a mesh, up to 40 residuals wide: solved as exactly as the gradient falls"},
+      {"mesh whose factor may be cheaper than the guess", cpu, any, none, guessed_mesh,
+       search_factor, cholesky, false, constant,
+       "2500 unknowns: a factor has 1e+05 entries and takes 1e+06 operations"},
       {"few iterations", cpu, any, none, tried(9), search_try, pcg, true, by_gradient,
        "2500 unknowns: a factor has 4e+05 entries and takes 2e+09 operations; 9 iterations solve "
        "the first system"},
