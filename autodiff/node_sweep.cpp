@@ -29,7 +29,8 @@ ir::Program program_of(Op op) {
   std::array<Id, 3> operands{};
   const auto arity = static_cast<std::uint32_t>(ir::arity(op));
   for (std::uint32_t k = 0; k < arity; ++k) operands[k] = graph.leaf(Op::Parameter, k);
-  const Id y = graph.add(op, operands[0], operands[1], operands[2]);
+  const auto [a, b, c] = operands;
+  const Id y = graph.add(op, a, b, c);
   return graph.extract({&y, 1}, {.parameters = arity});
 }
 

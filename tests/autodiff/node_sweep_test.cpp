@@ -114,6 +114,59 @@ TEST(NodeSweep, KeepsTheZeroRule) {
   EXPECT_EQ(got.jacobian, (Numbers{0, 0, kInfinity, 0, 0, 1}));
 }
 
+// Roots of what is never negative have derivative 0 at 0, also where its own is not 0: max(x, y²)
+// has ½ of each at a tie. Two roots are computed in one run.
+TEST(NodeSweep, KeepsTheRuleOfEachRoot) {
+  ir::Graph graph;
+  const auto root = [&](std::uint32_t k) {
+    const ir::Id x = graph.leaf(Op::Parameter, k), y = graph.leaf(Op::Parameter, k + 1);
+    return graph.add(Op::Sqrt, graph.add(Op::Max, x, graph.add(Op::Square, y)));
+  };
+  const ir::Program f = graph.extract(std::array{root(0), root(2)}, {.parameters = 4});
+  const Numbers zero(4, 0.0);
+  NodeSweep::Workspace work;
+  EXPECT_EQ(swept(f, {.parameters = zero}, work).jacobian, Numbers(8, 0.0));
+}
+
+// Products of numbers have no part in derivatives: d (a² b x)² by x is 2 (a² b)² x.
+TEST(NodeSweep, PassesByWhatDependsOnNoParameter) {
+  ir::Graph graph;
+  const ir::Id x = graph.leaf(Op::Parameter, 0), y = graph.leaf(Op::Parameter, 1),
+               a = graph.leaf(Op::Data, 0), b = graph.leaf(Op::Data, 1);
+  const ir::Id factor = graph.add(Op::Mul, graph.add(Op::Square, a), b);
+  const ir::Id square = graph.add(Op::Square, graph.add(Op::Mul, factor, x));
+  const ir::Id tail = graph.add(Op::Div, graph.add(Op::Exp, y), graph.add(Op::Exp, factor));
+  const ir::Program f =
+      graph.extract(std::array{square, tail, factor}, {.parameters = 2, .data = 2});
+  const Numbers at = {1.5, 0.25}, data = {2, 0.125};
+  NodeSweep::Workspace work;
+  const Linearization got = swept(f, {.parameters = at, .data = data}, work);
+  const double slope = std::exp(at[1] - 0.5);
+  const Numbers expected = {2 * 0.25 * 1.5, 0, 0, slope, 0, 0};
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    EXPECT_NEAR(got.jacobian[k], expected[k], 1e-15) << k;
+}
+
+// Few rows of many parameters go backward; memory of the last sweep is used again. Rows that are
+// parameters or numbers have no ops of their own.
+TEST(NodeSweep, GoesBackwardFromRowsThatAreLeaves) {
+  constexpr std::uint32_t kParameters = 40;
+  ir::Graph graph;
+  ir::Id product = graph.leaf(Op::Parameter, 0);
+  for (std::uint32_t k = 1; k < kParameters; ++k)
+    product = graph.add(Op::Mul, product, graph.leaf(Op::Parameter, k));
+  const ir::Id number = graph.add(Op::Square, graph.leaf(Op::Data, 0));
+  const ir::Program f = graph.extract(std::array{product, graph.leaf(Op::Parameter, 1), number},
+                                      {.parameters = kParameters, .data = 1});
+  Numbers at(kParameters, 1), data = {3}, expected(std::size_t{3} * kParameters, 0);
+  at[7] = 0.5;
+  for (std::uint32_t k = 0; k < kParameters; ++k) expected[k] = k == 7 ? 1 : 0.5;
+  expected[kParameters + 1] = 1;
+  NodeSweep::Workspace work;
+  for (int turn = 0; turn < 2; ++turn)
+    EXPECT_EQ(swept(f, {.parameters = at, .data = data}, work).jacobian, expected) << turn;
+}
+
 // x_{k+1} = x_k - h p x_k has x_n = x_0 (1 - h p)^n. The tangents of one step at a time are live.
 TEST(NodeSweep, ReusesTheMemoryOfLongChains) {
   constexpr int kSteps = 20'000;

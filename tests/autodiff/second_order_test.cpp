@@ -316,6 +316,42 @@ TEST(SecondOrder, ProductIsTheMatrixTimesTheVectorInRandomPrograms) {
   EXPECT_GE(checked, 36 / static_cast<int>(kStride));
 }
 
+// Sums of |x_k|^1.5, whose second derivative is infinite at 0, beside a long smooth sum: each of
+// the kinks is found.
+TEST(SecondOrder, KinksOfALongProgramAreFound) {
+  constexpr std::uint32_t kKinks = 12;
+  ir::Graph graph;
+  ir::Id sum = graph.leaf(ir::Op::Parameter, kKinks);
+  for (int k = 0; k < 800; ++k)
+    sum = graph.add(ir::Op::Add, graph.add(ir::Op::Sin, sum), graph.literal(0.1 * k));
+  for (std::uint32_t k = 0; k < kKinks; ++k)
+    sum = graph.add(ir::Op::Add, sum,
+                    graph.add(ir::Op::Pow, graph.add(ir::Op::Abs, graph.leaf(ir::Op::Parameter, k)),
+                              graph.literal(1.5)));
+  const ir::Program f = graph.extract(std::array{sum}, {.parameters = kKinks + 1});
+  const autodiff::KinkSearch search = autodiff::search_for_kinks(f, autodiff::all_slots(f), false);
+  std::vector<double> at(kKinks + 1, 1.0);
+  EXPECT_EQ(ir::evaluate<double>(search.program, {.parameters = at})[0], -1);
+  for (std::uint32_t k = 0; k < kKinks; ++k) {
+    at[k] = 0;
+    EXPECT_GE(ir::evaluate<double>(search.program, {.parameters = at})[0], 0) << k;
+    at[k] = 1;
+  }
+}
+
+TEST(SecondOrder, TheDiagonalIsThatOfTheBlock) {
+  // Rows x y and x + z² at (2, 3, 5): columns (3, 1), (2, 0), (0, 10) of the Jacobian.
+  const ir::Program f = ir::parse(
+      "program parameters=3 data=0 uniforms=0 seeds=0 {\n%0 = parameter 0\n%1 = parameter 1\n"
+      "%2 = parameter 2\n%3 = square %2\n%4 = mul %0, %1\n%5 = add %0, %3\nreturn %4, %5\n}");
+  const std::vector<double> at = {2, 3, 5};
+  const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+  EXPECT_EQ(ir::evaluate<double>(autodiff::diagonal(f, slots), {.parameters = at}),
+            (std::vector<double>{10, 4, 100}));
+  EXPECT_EQ(ir::evaluate<double>(autodiff::block(f, slots), {.parameters = at}),
+            (std::vector<double>{10, 6, 10, 4, 0, 100}));
+}
+
 TEST(SecondOrder, SlotsChooseRowsAndColumns) {
   // x y z² at (2, 3, 5): ∂xz = 2 y z, ∂zz = 2 x y.
   const ir::Program f = ir::parse(

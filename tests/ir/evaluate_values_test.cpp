@@ -12,6 +12,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace topograd::test {
 namespace {
@@ -176,6 +177,18 @@ TEST(Evaluate, PublishedConstants) {
     EXPECT_LE(ulps(ir::apply(row.op, row.a, row.b, row.c), Real{row.value}), 2)
         << ir::info(row.op).name << " " << row.a;
   }
+}
+
+// Long arithmetic keeps its digits in the tail, where the rounding of x / √2 counts 2 x²-fold.
+// Values of mpmath with 50 digits.
+TEST(Evaluate, TheTailOfTheNormalDistributionInLongArithmetic) {
+  const std::pair<double, Real> rows[] = {{-5.3, 5.790134039964594116153286e-8L},
+                                          {-12.1, 5.280558767433560334436836e-34L},
+                                          {-21.7, 1.025813952696873624987111e-104L},
+                                          {-25.9, 3.329849279066219666184867e-148L},
+                                          {-30.3, 5.731723503315495294302358e-202L}};
+  for (const auto& [x, expected] : rows)
+    EXPECT_LE(std::fabs(ir::apply<Real>(Op::NormalCdf, x, 0, 0) / expected - 1), 2e-18L) << x;
 }
 
 // Sums of terms that cancel are judged by the size of the terms.

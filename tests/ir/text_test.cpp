@@ -46,6 +46,15 @@ TEST(Text, EveryOpPrintsAndParses) {
   EXPECT_EQ(ir::find_op("nothing"), std::nullopt);
 }
 
+TEST(Text, TabsAndLineEndsOfWindowsAreSpaces) {
+  const std::string text =
+      "program parameters=1 data=0 uniforms=0 seeds=0 {\n  %0 = parameter 0\n  %1 = square %0\n"
+      "  return %0, %1\n}\n";
+  std::string other;
+  for (const char c : text) other += c == ' ' ? "\t" : c == '\n' ? "\r\n" : std::string(1, c);
+  EXPECT_EQ(ir::parse(other), ir::parse(text));
+}
+
 TEST(Text, LiteralsKeepTheirBits) {
   std::mt19937_64 random(1);
   std::vector<double> numbers = special_values();
