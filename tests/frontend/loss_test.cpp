@@ -151,6 +151,23 @@ TEST(Loss, NumbersAreNoPartOfTheProgram) {
   EXPECT_NE(huber(1), cauchy(1));
 }
 
+TEST(Loss, AreEqualIfTheirStagesAre) {
+  const auto both = [](double outer, double inner) {
+    return composed(cauchy(outer), scaled(huber(inner), 3));
+  };
+  EXPECT_EQ(both(2, 0.5), both(2, 0.5));
+  EXPECT_NE(both(2, 0.5), both(2, 0.6));
+  EXPECT_NE(both(2, 0.5), both(3, 0.5));
+  EXPECT_NE(both(2, 0.5), cauchy(2));
+  EXPECT_NE(cauchy(2), both(2, 0.5));
+  const auto host = [] { return Loss::host([](double s, double* rho) { rho[0] = s; }, "mine"); };
+  const Loss one = host();
+  EXPECT_EQ(one, Loss(one));
+  EXPECT_NE(one, host()) << "code cannot be compared";
+  EXPECT_NE(one, both(2, 0.5));
+  EXPECT_NE(both(2, 0.5), one);
+}
+
 template <class F>
 std::string error_of(const F& f) {
   try {

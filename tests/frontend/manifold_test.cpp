@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <Eigen/Geometry>
 
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -160,6 +161,31 @@ TEST(Manifold, MinusUndoesPlus) {
     m.plus_jacobian(row.x.data(), forth.data());
     m.minus_jacobian(row.x.data(), inverse.data());
     EXPECT_LE((inverse * forth - Matrix::Identity(t, t)).norm(), 1e-13);
+  }
+}
+
+TEST(Manifold, MinusOfAPointAndItselfIsZero) {
+  for (const ManifoldRow& row : manifold_rows()) {
+    if (row.manifold.name() == "circle") continue;
+    SCOPED_TRACE(row.name);
+    Vector delta = Vector::Constant(row.manifold.tangent_size(), NAN);
+    ASSERT_TRUE(row.manifold.minus(row.x.data(), row.x.data(), delta.data()));
+    EXPECT_LE(delta.norm(), 1e-15);
+  }
+}
+
+// Near 0 the quadratic term of the inverse left Jacobian I - X/2 + k X² has
+// k = 1/t² - cot(t/2) / (2t), and X² = x xᵀ - t² I.
+TEST(Manifold, TheJacobianOfSmallAxisAnglesHasItsSmallTerms) {
+  for (const double length : {2e-3, 7e-3, 9.9e-3, 1.01e-2, 0.1}) {
+    const double a = length * std::sqrt(0.5);
+    const std::array<double, 3> x = {a, a, 0};
+    std::array<double, 9> jacobian = {};
+    ASSERT_TRUE(Manifold::so3_axis_angle().plus_jacobian(x.data(), jacobian.data()));
+    const long double t = std::hypot(static_cast<long double>(a), static_cast<long double>(a));
+    const long double k = 1 / (t * t) - 1 / (2 * t * std::tan(t / 2));
+    const auto expected = static_cast<double>(k * a * a);
+    EXPECT_NEAR(jacobian[1] / expected, 1, length < 1e-2 ? 1e-12 : 1e-10) << length;
   }
 }
 

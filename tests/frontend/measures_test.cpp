@@ -107,6 +107,7 @@ std::vector<GeometryRow> geometry_rows() {
       {"below a plane", {1, 0, 0, 2, 2, 1, 2, -1, 2}, plane, {-2.0 / 3}},
       {"off a line", {5, 3, 4, 1, 0, 0, 3, 0, 0}, line, {5}},
       {"off a line in the plane", {0, 0, 3, 0, 0, 4}, line2, {2.4}},
+      {"off a line, seen from elsewhere", {-7, 5, -4, 5, -7, 9}, line2, {2.4}},
       {"right angle", {2, 0, 0, 0, 5, 0}, angle3, {pi / 2}},
       {"three quarters", {1, 0, 0, -2, 0, 2}, angle3, {0.75 * pi}},
       {"counter-clockwise", {1, 0, 0, 2}, angle2, {pi / 2, pi / 2}},

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <Eigen/Geometry>
 
+#include <array>
 #include <cmath>
+#include <numbers>
 #include <sstream>
 
 #include "evaluated.hpp"
@@ -86,6 +88,14 @@ TEST(Quat, OfAnAxisAngleAndBack) {
     const Quat q = from_axis_angle(vec(p, 0));
     return list(to_axis_angle({-q.w, -q.x, -q.y, -q.z}));
   };
+  // Half a turn about an axis is a turn by π about it, not about its opposite.
+  const Expression of_quaternion = [](const Parameters& p) {
+    return list(to_axis_angle({p[0], p[1], p[2], p[3]}));
+  };
+  const Numbers half_turn = evaluate({0, 0.6, -0.48, 0.64}, of_quaternion).rows;
+  const std::array<double, 3> half_turn_axis = {0.6, -0.48, 0.64};
+  for (std::size_t k = 0; k < 3; ++k)
+    EXPECT_NEAR(half_turn[k], std::numbers::pi * half_turn_axis[k], 1e-14);
   for (const double angle : {0.0, 1e-9, 0.0312, 0.0313, 1.0, 3.1}) {
     const Eigen::Vector3d axis(0.6, -0.48, 0.64);
     const Numbers a = {angle * axis[0], angle * axis[1], angle * axis[2]};

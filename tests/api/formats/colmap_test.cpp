@@ -176,7 +176,7 @@ TEST(CameraModels, DerivativesAreThoseOfLongArithmetic) {
       {0.3, -0.2, 1.1}, {1e-12, -2e-12, 2}, {1e-5, 3e-6, 1}, {0.08, 0.0589, 1}, {0.09, 0.05, 1},
       {-1.4, 0.9, 0.8}, {3.1, -2.2, 1.7},   {0, 0.25, 1.5},  {-0.099, 0.0, 1}};
   for (const auto& row : rows_of(CameraModel{})) {
-    for (const double strength : {1.0, 1e-3, 1e-9}) {
+    for (const double strength : {1.0, 0.222, 1e-3, 1e-9}) {
       for (const auto& point : kPoints) {
         SCOPED_TRACE(std::string(row.name) + ", distortion " + std::to_string(strength) +
                      ", point " + std::to_string(point[0]));
@@ -308,6 +308,31 @@ TEST(Colmap, ReadsTextAndBinary) {
   EXPECT_EQ(binary.images[0].name, "a b");
   ASSERT_EQ(binary.observations.size(), 1u);
   EXPECT_EQ(binary.project(binary.observations[0]), model.project(model.observations[0]));
+}
+
+// COLMAP's sensor types are 0 for cameras and 1 for others, which follow in the binary form with
+// the same numbers.
+TEST(Colmap, ReadsBinaryRigs) {
+  ColmapFiles files = binary_files();
+  files.rigs.name = "rigs.bin";
+  std::string& r = files.rigs.text;
+  put(r, 1, 8);
+  put(r, 7, 4), put(r, 2, 4);  // rig 7 of two sensors
+  put(r, 0, 4), put(r, 3, 4);  // the first one is camera 3
+  put(r, 1, 4), put(r, 9, 4);  // an IMU, whose pose is known
+  r += '\1';
+  put(r, {1, 0, 0, 0, 0.5, 0, 0});
+  files.frames.name = "frames.bin";
+  std::string& f = files.frames.text;
+  put(f, 1, 8);
+  put(f, 1, 4), put(f, 7, 4), put(f, {1, 0, 0, 0, 0, 0, 0}), put(f, 2, 4);
+  put(f, 0, 4), put(f, 3, 4), put(f, 1, 8);
+  put(f, 1, 4), put(f, 9, 4), put(f, 123456789012345, 8);
+  const ColmapModel model = parse_colmap(files, "sparse");
+  ASSERT_EQ(model.images.size(), 1u);
+  EXPECT_EQ(model.images[0].name, "a b");
+  EXPECT_EQ(model.observations.size(), 1u);
+  EXPECT_EQ(colmap_files(model).rigs.text, files.rigs.text);
 }
 
 TEST(Colmap, WritesWhatItRead) {
@@ -834,6 +859,25 @@ TEST(ColmapProblem, PriorsNameImagesWithBlanks) {
   }
 }
 
+// The best similarity onto a mirror image turns by nothing and shrinks: cameras at ±3, ±2 and ±1 on
+// the axes, mirrored at z = 0, have the scale (9 + 4 − 1) / (9 + 4 + 1) of Umeyama's (42).
+TEST(ColmapProblem, AlignsWithPriorsThatAreMirrored) {
+  ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  std::vector<PositionPrior> priors;
+  for (std::uint32_t c = 0; c < 6; ++c) {
+    std::array<double, 3> at = {};
+    at[c / 2] = (c % 2 == 0 ? 1 : -1) * (3.0 - c / 2);
+    model.frames[c].pose = Pose{{-at[0], -at[1], -at[2]}};
+    ASSERT_EQ(model.center(c), at);
+    priors.push_back({.image = c, .position = {at[0], at[1], -at[2]}});
+  }
+  const ColmapProblem moved(model, {.priors = priors});
+  ASSERT_TRUE(moved.aligned());
+  for (std::uint32_t c = 0; c < 6; ++c)
+    for (std::size_t k = 0; k < 3; ++k)
+      EXPECT_NEAR(moved.model().center(c)[k], 12.0 / 14 * model.center(c)[k], 1e-12) << c;
+}
+
 TEST(ColmapProblem, WeighsPriorsByTheirCovariance) {
   const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
   PositionPrior prior{.image = 1, .covariance = {4, 1, 0.5, 1, 3, 0.2, 0.5, 0.2, 2}};
@@ -895,6 +939,16 @@ TEST(ColmapProblem, RefusesWhatItCannotDo) {
           .find("expected a positive definite covariance of the prior of image \"image1\", got "
                 "one with the eigenvalue -1"),
       std::string::npos);
+  // A matrix that has one of the three pairs differ.
+  for (const auto& [above, below] : {std::pair{1, 3}, std::pair{2, 6}, std::pair{5, 7}}) {
+    PositionPrior skew{.covariance = {1, 0, 0, 0, 1, 0, 0, 0, 1}};
+    skew.covariance[static_cast<std::size_t>(above)] = 0.5;
+    skew.covariance[static_cast<std::size_t>(below)] = 0.25;
+    EXPECT_NE(
+        message({.priors = {skew}}).find("got one that has 0.25 below the diagonal and 0.5 above"),
+        std::string::npos)
+        << message({.priors = {skew}});
+  }
   EXPECT_NE(message({.refine = {"rigs"}}).find("to refine that the model has, got \"rigs\""),
             std::string::npos);
   ColmapModel blind = model;

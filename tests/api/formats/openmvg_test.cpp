@@ -50,6 +50,19 @@ TEST(OpenMvg, ReadsAScene) {
   EXPECT_NEAR(model.project(model.observations[1])[1], 240 + 500.5 * factor * 0.125, 1e-12);
 }
 
+TEST(OpenMvg, NamesOfUnknownCamerasAreCutShort) {
+  std::string text = kScene;
+  const std::string known = "pinhole_radial_k3";
+  text.replace(text.find(known), known.size(), std::string(1000, 'x'));
+  try {
+    parse_openmvg(text, "scene");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find('"' + std::string(40, 'x') + '"'), std::string::npos) << message;
+  }
+}
+
 TEST(OpenMvg, WritesWhatHasChanged) {
   const OpenMvgScene scene = parse_openmvg(kScene, "scene");
   EXPECT_EQ(openmvg_text(scene.model, *scene.file), kScene);

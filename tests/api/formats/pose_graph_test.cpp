@@ -625,6 +625,81 @@ TEST(PoseGraph, FixedPosesAndPriorsHoldAPiece) {
   EXPECT_EQ(parse_g2o(text, "f").pieces(), (std::vector<std::uint32_t>{0, 0}));
 }
 
+// One sensor of an edge alone is a frame of it, too.
+TEST(PoseGraph, EdgesMayHaveOneSensor) {
+  const std::string text =
+      "VERTEX_SE2 0 1 0 0\nVERTEX_SE2 1 0.5 1.5 0.75\nPARAMS_SE2OFFSET 4 0.1 0.2 0.3\n"
+      "PARAMS_SE2OFFSET 9 -0.2 0.1 -0.5\nEDGE_SE2_OFFSET 0 1 4 9 -0.5 1 0.1 40 5 1 60 2 90\n";
+  const PoseGraph both = parse_g2o(text, "f.g2o");
+  for (const bool first : {true, false}) {
+    PoseGraph graph = both;
+    (first ? graph.edges[0].to_sensor : graph.edges[0].from_sensor) = PoseGraph::kNoSensor;
+    // The edge between poses that stand where the sensors are.
+    PoseGraph plain = graph;
+    plain.poses[first ? 0 : 1] = graph.poses[first ? 0 : 1] * graph.offset(first ? 0 : 1);
+    plain.edges[0].from_sensor = plain.edges[0].to_sensor = PoseGraph::kNoSensor;
+    PoseGraphProblem a(graph, {.objective = PoseObjective::chi2}),
+        b(plain, {.objective = PoseObjective::chi2});
+    const double expected = Evaluator(b.problem(), {.backend = Backend::cpu}).cost();
+    EXPECT_GT(expected, 1);
+    EXPECT_NEAR(Evaluator(a.problem(), {.backend = Backend::cpu}).cost(), expected,
+                1e-12 * expected);
+  }
+}
+
+TEST(PoseGraph, FixedSwitchesStayAndOthersKeepTheirBounds) {
+  const std::string edges =
+      "VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 1 0 0\nEDGE_SE2 0 1 1 0 0 9 0 0 9 0 9\n"
+      "EDGE_SE2_SWITCHABLE 0 1 5 3 0 0 9 0 0 9 0 9\nEDGE_SE2_SWITCHABLE 0 1 6 1 0 0 9 0 0 9 0 9\n"
+      "EDGE_SWITCH_PRIOR 5 1 9\nEDGE_SWITCH_PRIOR 6 1 9\n";
+  for (const std::size_t fixed : {0, 1}) {
+    PoseGraph graph = parse_g2o(edges + "VERTEX_SWITCH 5 0.75\nVERTEX_SWITCH 6 0.75\n", "f.g2o");
+    ASSERT_EQ(graph.switches.size(), 2u);
+    graph.switches[fixed].fixed = true;
+    PoseGraphProblem problem(graph, {.objective = PoseObjective::chi2});
+    solve(problem.problem(), {.backend = Backend::cpu});
+    const PoseGraph out = problem.graph();
+    EXPECT_EQ(out.switches[fixed].value, 0.75) << fixed;
+    EXPECT_NE(out.switches[1 - fixed].value, 0.75) << fixed;
+    EXPECT_LE(out.switches[1 - fixed].value, 1) << fixed;
+  }
+}
+
+// A landmark that one pose sees at (1, 1) of its frame moves there.
+TEST(PoseGraph, LandmarksOfTheOutcomeHaveMoved) {
+  PoseGraph graph = parse_g2o(
+      "VERTEX_SE2 0 2 0 0\nVERTEX_XY 7 9 9\nVERTEX_XY 8 8 8\nEDGE_SE2_XY 0 7 1 1 1 0 1\n"
+      "EDGE_SE2_XY 0 8 -1 1 1 0 1\n",
+      "f.g2o");
+  PoseGraphProblem problem(graph, {.objective = PoseObjective::chi2});
+  solve(problem.problem(), {.backend = Backend::cpu});
+  const PoseGraph out = problem.graph();
+  const double expected[] = {3, 1};
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(out.landmarks[k].position[0], expected[k], 1e-6) << k;
+    EXPECT_NEAR(out.landmarks[k].position[1], 1, 1e-6) << k;
+  }
+}
+
+// Of a prior of a pose the whole matrix is read, of one of a position its first rows.
+TEST(PoseGraph, InformationOfPriorsIsCheckedWhereItIsRead) {
+  for (const int dimension : {2, 3}) {
+    const auto last = static_cast<std::size_t>(dimension == 2 ? 2 : 5);
+    using Of = PoseGraph::Prior::Of;
+    for (const Of of : {Of::pose, Of::position}) {
+      PoseGraph graph = problems::made_pose_graph(dimension, 3, 0.02);
+      PoseGraph::Prior prior{.of = of, .edge = graph.edges[0]};
+      prior.edge.information[7 * last] = -1;
+      graph.priors.push_back(prior);
+      if (of == Of::pose) {
+        EXPECT_THROW((PoseGraphProblem{graph, {.objective = PoseObjective::chi2}}), Error);
+      } else {
+        EXPECT_NO_THROW((PoseGraphProblem{graph, {.objective = PoseObjective::chi2}}));
+      }
+    }
+  }
+}
+
 TEST(PoseGraph, SemidefiniteInformationCountsWhereTheObjectiveReadsIt) {
   PoseGraph graph = problems::made_pose_graph(3, 3, 0.02);
   auto& omega = graph.edges[2].information;
