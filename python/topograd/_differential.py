@@ -175,7 +175,7 @@ class _Numbers:
             raise TracingError(f"{call}: expected steps=, the number of steps between two times, because the "
                                "numbers of the unknowns are not known here")
         self._x = np.concatenate([start, np.zeros(y0.size + 1)])
-        self._first = start.size  # of the trace it keeps nothing: integrators are in circles, which would keep it
+        self._first = start.size  # it does not keep the trace: integrators are in circles, which would keep it
         marked = len(trace.slices), len(trace.blocks)
         y = trace.unknowns(start.size, (y0.size,))
         t = trace.unknowns(start.size + y0.size, (1,))

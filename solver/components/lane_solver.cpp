@@ -640,6 +640,12 @@ void LaneSolver::refuse_system(std::size_t at) {
   step(at);
 }
 
+/// True if a bound keeps a scalar at x from following −g.
+bool LaneSolver::is_held(std::size_t at, std::uint32_t scalar, double x, double g) const {
+  return group_.bounded &&
+         ((x <= number(lower_, scalar, at) && g > 0) || (x >= number(upper_, scalar, at) && g < 0));
+}
+
 /// S: 0 where a bound holds a coordinate.
 Eigen::VectorXd LaneSolver::scaling(std::size_t at) const {
   Eigen::VectorXd out(n_);
@@ -647,9 +653,9 @@ Eigen::VectorXd LaneSolver::scaling(std::size_t at) const {
     const double scale = number(numbers_.scale, k, at);
     out[k] = options_.jacobi_scaling && scale > 0 ? scale : 1;
     const std::uint32_t s = coordinates_[k].scalar;
-    if (!group_.bounded || s == LaneShape::kNone) continue;
-    const double x = number(numbers_.here_x, s, at), g = number(numbers_.here_gradient, k, at);
-    if ((x <= number(lower_, s, at) && g > 0) || (x >= number(upper_, s, at) && g < 0)) out[k] = 0;
+    if (s == LaneShape::kNone) continue;
+    if (is_held(at, s, number(numbers_.here_x, s, at), number(numbers_.here_gradient, k, at)))
+      out[k] = 0;
   }
   return out;
 }
@@ -717,7 +723,7 @@ void LaneSolver::find_exact_gain(std::size_t at, double change, const PointColum
   if (rules.needs_exact_gain(change)) rules.set_exact_gain(exact_gain(at, from));
 }
 
-/// As exact_gain() of a solve of its own.
+/// What exact_gain() is in a solve of its own.
 double LaneSolver::exact_gain(std::size_t at, const PointColumns& from) {
   if (group_.on_manifolds || n_ > kMostCurved) return kInfinity;
   std::vector<double> x(group_.scalars), squares;
@@ -726,10 +732,7 @@ double LaneSolver::exact_gain(std::size_t at, const PointColumns& from) {
   for (std::uint32_t k = 0; k < n_; ++k) {
     squares.push_back(number(from.matrix, packed(n_, k, k), at));
     const std::uint32_t s = coordinates_[k].scalar;
-    const double g = number(from.gradient, k, at);
-    const bool held = group_.bounded && ((x[s] <= number(lower_, s, at) && g > 0) ||
-                                         (x[s] >= number(upper_, s, at) && g < 0));
-    if (!held) moving.push_back(k);
+    if (!is_held(at, s, x[s], number(from.gradient, k, at))) moving.push_back(k);
   }
   if (moving.empty()) return kInfinity;
   constexpr double kUnit = std::numeric_limits<double>::epsilon();

@@ -198,6 +198,7 @@ class LaneSolver {
   struct PointColumns {
     double *x, *gradient, *matrix;
   };
+  bool is_held(std::size_t at, std::uint32_t scalar, double x, double g) const;
   void find_exact_gain(std::size_t at, double change, const PointColumns& from);
   double exact_gain(std::size_t at, const PointColumns& from);
   void step(std::size_t at);

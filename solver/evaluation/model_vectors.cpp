@@ -69,7 +69,7 @@ Entries host_entries(const EvaluatedProblem& problem, const ModelVectors& vector
       if (!vectors.is_fixed(scalar)) f(row, scalar, entry);
     });
   };
-  // Those of a block come column by column.
+  // The entries of a block come column by column.
   std::vector<std::size_t> begins(problem.model().rows + 1);
   for_free([&](std::uint64_t row, std::uint32_t, double) { ++begins[row + 1]; });
   std::partial_sum(begins.begin(), begins.end(), begins.begin());

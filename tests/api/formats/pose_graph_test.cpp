@@ -681,7 +681,7 @@ TEST(PoseGraph, LandmarksOfTheOutcomeHaveMoved) {
   }
 }
 
-// Of a prior of a pose the whole matrix is read, of one of a position its first rows.
+// The objective reads the whole matrix of a pose's prior, and the first rows of a position's.
 TEST(PoseGraph, InformationOfPriorsIsCheckedWhereItIsRead) {
   for (const int dimension : {2, 3}) {
     const auto last = static_cast<std::size_t>(dimension == 2 ? 2 : 5);
