@@ -9,7 +9,6 @@
 #include "../linear/factor/normal_system.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
-#include "../step_control/newton_decrement.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -96,6 +95,7 @@ struct LaneSolver::Lane {
   double kept_cost = 0, kept_squares = 0;  // of the probe that is kept
   runtime::StepReport report;
   double share = 0;  // damped_share() of the full step
+  double gain = 0;   // that the step of second derivatives promises
   ProjectedSearch search;
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
@@ -564,7 +564,8 @@ void LaneSolver::ask(std::size_t at, Solve what) {
   Lane& lane = lanes_now_[at];
   lane.asks = what;
   numbers_.lambda[at] = what == Solve::damped ? lane.rules.lambda() : 0;
-  numbers_.solves[at] = what == Solve::damped && lane.result.by_rows ? 0 : 1;
+  const bool by_rows = what == Solve::damped && lane.result.by_rows;
+  numbers_.solves[at] = by_rows || what == Solve::exact ? 0 : 1;
 }
 
 /// Solves for steps until each lane has one to try, or has ended.
@@ -596,6 +597,11 @@ void LaneSolver::take_solution(std::size_t at) {
     }
     lane.phase = Phase::confirm;
     return try_length(at, 1);
+  }
+  if (asked == Solve::exact) {
+    if (curve(at)) return;
+    lane.rules.accepts_exact(0);
+    return ask(at, Solve::damped);
   }
   if (!take_rows(at, solved)) return refuse_system(at);
   lane.phase = Phase::trial;
@@ -723,40 +729,95 @@ void LaneSolver::find_exact_gain(std::size_t at, double change, const PointColum
   if (rules.needs_exact_gain(change)) rules.set_exact_gain(exact_gain(at, from));
 }
 
-/// What exact_gain() is in a solve of its own.
-double LaneSolver::exact_gain(std::size_t at, const PointColumns& from) {
-  if (group_.on_manifolds || n_ > kMostCurved) return kInfinity;
+/// The exact model of a lane's component, over the coordinates that move.
+struct LaneSolver::ExactModel {
+  std::vector<double> x;
+  std::vector<Eigen::Index> moving;
+  NewtonDecrement decrement;
+};
+
+/// None on manifolds, for many unknowns, and where there is no decrement.
+std::optional<LaneSolver::ExactModel> LaneSolver::exact_model(std::size_t at,
+                                                              const PointColumns& from) {
+  if (group_.on_manifolds || n_ > kMostCurved) return std::nullopt;
   std::vector<double> x(group_.scalars), squares;
   for (std::uint32_t s = 0; s < group_.scalars; ++s) x[s] = number(from.x, s, at);
   std::vector<Eigen::Index> moving;
+  QuadraticModel model;
   for (std::uint32_t k = 0; k < n_; ++k) {
     squares.push_back(number(from.matrix, packed(n_, k, k), at));
     const std::uint32_t s = coordinates_[k].scalar;
-    if (!is_held(at, s, x[s], number(from.gradient, k, at))) moving.push_back(k);
+    if (is_held(at, s, x[s], number(from.gradient, k, at))) continue;
+    moving.push_back(k);
+    model.unknowns.push_back(k);
   }
-  if (moving.empty()) return kInfinity;
+  if (moving.empty()) return std::nullopt;
   constexpr double kUnit = std::numeric_limits<double>::epsilon();
   const std::vector<double> noise = gradient_noise(squares, lanes_now_[at].rules.point(), kUnit);
-  const Eigen::MatrixXd hessian = hessian_at(at, x);
   const auto size = static_cast<Eigen::Index>(moving.size());
-  QuadraticModel model{Eigen::VectorXd(size), hessian(moving, moving), Eigen::VectorXd(size)};
+  model.gradient.resize(size);
+  model.noise.resize(size);
   for (Eigen::Index j = 0; j < size; ++j) {
-    const auto k = static_cast<std::size_t>(moving[static_cast<std::size_t>(j)]);
+    const std::uint32_t k = model.unknowns[static_cast<std::size_t>(j)];
     model.gradient[j] = number(from.gradient, k, at);
     model.noise[j] = noise[k];
   }
-  const auto decrement = NewtonDecrement::make(std::move(model), kUnit);
-  if (!decrement) return kInfinity;
-  for (Eigen::Index j = 0; j < size; ++j) {
-    const std::uint32_t s = coordinates_[static_cast<std::size_t>(moving[j])].scalar;
-    x[s] += decrement->step()[j];
+  model.hessian = hessian_at(at, x)(moving, moving);
+  std::optional<NewtonDecrement> decrement = NewtonDecrement::make(std::move(model), kUnit);
+  if (!decrement) return std::nullopt;
+  return ExactModel{std::move(x), std::move(moving), std::move(*decrement)};
+}
+
+/// What exact_gain() is in a solve of its own.
+double LaneSolver::exact_gain(std::size_t at, const PointColumns& from,
+                              std::span<const LeastCurvature> asked) {
+  std::optional<ExactModel> model = exact_model(at, from);
+  if (!model) return kInfinity;
+  std::vector<double>& x = model->x;
+  for (std::size_t j = 0; j < model->moving.size(); ++j) {
+    const std::uint32_t s = coordinates_[static_cast<std::size_t>(model->moving[j])].scalar;
+    x[s] += model->decrement.step()[static_cast<Eigen::Index>(j)];
     if (group_.bounded) x[s] = std::clamp(x[s], number(lower_, s, at), number(upper_, s, at));
   }
   Eigen::VectorXd residuals;
   Eigen::MatrixXd jacobian;
   rows_at(at, x, residuals, &jacobian);
-  const Eigen::VectorXd left = jacobian.transpose() * residuals;
-  return decrement->falls(left(moving)) ? decrement->gain() : kInfinity;
+  Eigen::VectorXd left = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(model->moving.size()));
+  for (Eigen::Index j = 0; j < left.size(); ++j)
+    for (Eigen::Index row = 0; row < residuals.size(); ++row)
+      left[j] += jacobian(row, model->moving[static_cast<std::size_t>(j)]) * residuals[row];
+  return model->decrement.gain_that_holds(left, asked);
+}
+
+/// Tries the step of the exact model from the point; false if there is none.
+bool LaneSolver::curve(std::size_t at) {
+  const std::optional<ExactModel> model = exact_model(at, here_columns());
+  if (!model) return false;
+  for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.delta, k, at) = 0;
+  for (std::size_t j = 0; j < model->moving.size(); ++j)
+    number(numbers_.delta, static_cast<std::size_t>(model->moving[j]), at) =
+        model->decrement.step()[static_cast<Eigen::Index>(j)];
+  Lane& lane = lanes_now_[at];
+  lane.gain = model->decrement.gain();
+  lane.phase = Phase::exact;
+  try_length(at, 1);
+  return true;
+}
+
+/// Takes that step if it brings what it promises.
+void LaneSolver::judge_exact(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  lane.phase = Phase::trial;
+  const double change = lane.here_cost - numbers_.cost[at];
+  const bool keeps = NewtonDecrement::keeps_promise(lane.gain, change);
+  if (lane.rules.accepts_exact(keeps ? change : 0)) {
+    lane.result.final_cost = numbers_.cost[at];
+    move_here(at);
+    lane.rules.open_point();
+    if (!lane.rules.finite()) lane.result.end = End::nonfinite;
+    check(at);
+  }
+  step(at);
 }
 
 /// The step by QR of the rows, with the damping that was asked for.
@@ -801,7 +862,8 @@ void LaneSolver::try_length(std::size_t at, double length) {
 /// Asks for a step, unless the lane has ended or asks already.
 void LaneSolver::step(std::size_t at) {
   const Lane& lane = lanes_now_[at];
-  if (!lane.ended && lane.asks == Solve::none) ask(at, Solve::damped);
+  if (lane.ended || lane.asks != Solve::none) return;
+  ask(at, lane.rules.wants_exact_step() ? Solve::exact : Solve::damped);
 }
 
 void LaneSolver::end_if(std::size_t at, const Verdict& verdict) {
@@ -846,6 +908,7 @@ void LaneSolver::consume(std::size_t at) {
   if (lane.phase == Phase::start) return begin(at);
   if (lane.phase == Phase::turn) return turn(at);
   if (lane.phase == Phase::back) return go_back(at);
+  if (lane.phase == Phase::exact) return judge_exact(at);
   const double cost = numbers_.cost[at];
   const runtime::StepReport tried{.step_norm = numbers_.step_norm[at], .trial_cost = cost};
   if (lane.phase == Phase::longer) {
@@ -925,9 +988,7 @@ void LaneSolver::judge(std::size_t at) {
     accept(at, facts);
   } else {
     ++lane.result.unsuccessful;
-    if (facts.valid)
-      find_exact_gain(at, facts.change,
-                      {numbers_.here_x, numbers_.here_gradient, numbers_.here_matrix});
+    if (facts.valid) find_exact_gain(at, facts.change, here_columns());
     end_if(at, lane.rules.refuse(facts, lane.report, lane.share));
   }
   check(at);
@@ -937,13 +998,10 @@ void LaneSolver::judge(std::size_t at) {
 void LaneSolver::accept(std::size_t at, const StepFacts& facts) {
   Lane& lane = lanes_now_[at];
   const runtime::PointReport before = lane.rules.point();
-  numbers_.arrives[at] = 1;
-  lane.here_cost = numbers_.cost[at];
-  ++lane.result.successful;
   lane.result.final_cost = lane.report.trial_cost;
   lane.rules.take(facts, lane.report, false);
-  lane.rules.set_point(report_of(at), lane.initial_cost);
-  find_exact_gain(at, facts.change, {numbers_.x, numbers_.gradient, numbers_.matrix});
+  move_here(at);
+  find_exact_gain(at, facts.change, probe_columns());
   end_if(at, lane.rules.after_take(facts, lane.report, before, lane.share));
   lane.rules.open_point();
   if (!lane.rules.finite()) {
@@ -953,30 +1011,62 @@ void LaneSolver::accept(std::size_t at, const StepFacts& facts) {
   if (out_of_range(lane.rules.point())) lane.result.end = End::out_of_range;
 }
 
+/// The probe becomes the point, after a step that was taken.
+void LaneSolver::move_here(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  numbers_.arrives[at] = 1;
+  lane.here_cost = numbers_.cost[at];
+  ++lane.result.successful;
+  lane.rules.set_point(report_of(at), lane.initial_cost);
+}
+
+/// From the start to the point, by coordinate k, which is not on a manifold.
+double LaneSolver::way(std::size_t at, std::uint32_t k) const {
+  const std::uint32_t s = coordinates_[k].scalar;
+  return number(numbers_.here_x, s, at) - start_[group_.x[s].at(lanes_now_[at].component)];
+}
+
 /// The column of coordinate k may have vanished since the start.
 bool LaneSolver::may_be_lost(std::size_t at, std::uint32_t k) const {
-  const std::uint32_t s = coordinates_[k].scalar;
-  if (s == LaneShape::kNone) return false;
-  const Lane& lane = lanes_now_[at];
-  const double moved = number(numbers_.here_x, s, at) - start_[group_.x[s].at(lane.component)];
-  return LostColumns::may_be_lost(entry(k, k, at), moved, lane.here_cost);
+  return coordinates_[k].scalar != LaneShape::kNone &&
+         LostColumns::may_be_lost(entry(k, k, at), way(at, k), lanes_now_[at].here_cost);
+}
+
+/// Second derivatives leave nothing to gain, and say of each of these coordinates that the cost
+/// would be higher with it back where it began.
+bool LaneSolver::holds_exactly(std::size_t at, std::span<const std::uint32_t> lost) {
+  Lane& lane = lanes_now_[at];
+  if (!lane.rules.may_ask_exactly()) return false;
+  std::vector<LeastCurvature> asked;
+  asked.reserve(lost.size());
+  for (const std::uint32_t k : lost)
+    asked.push_back(
+        {k, LostColumns::least_curvature(way(at, k), lane.here_cost, options_.function_tolerance)});
+  lane.rules.set_exact_gain(exact_gain(at, here_columns(), asked));
+  return static_cast<bool>(lane.rules.check_exact_gain());
 }
 
 /// A lane that has ended, or is stuck, goes on from another point where columns have vanished.
 void LaneSolver::reconsider(std::size_t at) {
   Lane& lane = lanes_now_[at];
   ComponentResult& result = lane.result;
-  const bool stuck = !lane.ended && lane.phase == Phase::trial && lane.rules.is_stuck() &&
-                     lane.stuck_at != result.successful + result.unsuccessful;
+  bool stuck = !lane.ended && lane.phase == Phase::trial && lane.rules.is_stuck() &&
+               lane.stuck_at != result.successful + result.unsuccessful;
   if (!options_.scale_free || lane.settled || !(lane.ended || stuck)) return;
   const bool converged = lane.ended && termination(result.end) == Termination::CONVERGENCE;
   if (!converged && !stuck && !lane.lost_columns.is_open()) return;
-  bool lost = false;
-  for (std::uint32_t k = 0; (converged || stuck) && k < n_; ++k) lost |= may_be_lost(at, k);
-  if (stuck) {
-    lane.stuck_at = result.successful + result.unsuccessful;
-    if (!lost) return;
+  std::vector<std::uint32_t> columns;
+  for (std::uint32_t k = 0; (converged || stuck) && k < n_; ++k)
+    if (may_be_lost(at, k)) columns.push_back(k);
+  bool lost = !columns.empty();
+  if (stuck) lane.stuck_at = result.successful + result.unsuccessful;
+  if (lost && holds_exactly(at, columns)) {
+    lost = false;
+    if (stuck) result.end = lane.rules.check_exact_gain().end;
+    lane.ended = true;
+    stuck = false;
   }
+  if (stuck && !lost) return;
   const auto go_to = [&](Phase phase) {
     numbers_.length[at] = 0;
     lane.phase = phase;

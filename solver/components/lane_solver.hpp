@@ -4,6 +4,7 @@
 #include "../linear/projected_step.hpp"
 #include "../options.hpp"
 #include "../step_control/lost_columns.hpp"
+#include "../step_control/newton_decrement.hpp"
 #include "../step_control/step_rules.hpp"
 #include "../summary.hpp"
 #include "groups.hpp"
@@ -139,9 +140,9 @@ class LaneSolver {
 
  private:
   struct Lane;
-  enum class Phase : std::uint8_t { start, trial, longer, search, confirm, turn, back };
-  /// A system that a lane asks for.
-  enum class Solve : std::uint8_t { none, damped, undamped };
+  enum class Phase : std::uint8_t { start, trial, longer, search, confirm, exact, turn, back };
+  /// The step that a lane asks for: of the linear model, or of second derivatives.
+  enum class Solve : std::uint8_t { none, damped, undamped, exact };
 
   // Numbers of all lanes, by column.
   void make_shape();
@@ -177,6 +178,7 @@ class LaneSolver {
   void begin(std::size_t at);
   void judge(std::size_t at);
   void accept(std::size_t at, const StepFacts& facts);
+  void move_here(std::size_t at);
   runtime::PointReport report_of(std::size_t at) const;
   void raise_damping(std::size_t at);
   void ask(std::size_t at, Solve what);
@@ -198,16 +200,27 @@ class LaneSolver {
   struct PointColumns {
     double *x, *gradient, *matrix;
   };
+  PointColumns probe_columns() const { return {numbers_.x, numbers_.gradient, numbers_.matrix}; }
+  PointColumns here_columns() const {
+    return {numbers_.here_x, numbers_.here_gradient, numbers_.here_matrix};
+  }
   bool is_held(std::size_t at, std::uint32_t scalar, double x, double g) const;
+  struct ExactModel;
+  std::optional<ExactModel> exact_model(std::size_t at, const PointColumns& from);
   void find_exact_gain(std::size_t at, double change, const PointColumns& from);
-  double exact_gain(std::size_t at, const PointColumns& from);
+  double exact_gain(std::size_t at, const PointColumns& from,
+                    std::span<const LeastCurvature> asked = {});
+  bool curve(std::size_t at);
+  void judge_exact(std::size_t at);
   void step(std::size_t at);
   void try_length(std::size_t at, double length);
   void end_if(std::size_t at, const Verdict& verdict);
   void check(std::size_t at);
   void judge_verdict(std::size_t at);
   void find_covariance(std::size_t at, double* out);
+  double way(std::size_t at, std::uint32_t k) const;
   bool may_be_lost(std::size_t at, std::uint32_t k) const;
+  bool holds_exactly(std::size_t at, std::span<const std::uint32_t> lost);
   void reconsider(std::size_t at);
   void probe_lost(std::size_t at);
   void turn(std::size_t at);

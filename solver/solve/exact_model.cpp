@@ -1,8 +1,6 @@
 // The Newton decrement and its step, from products with the Hessian.
 #include "exact_model.hpp"
 
-#include "../step_control/newton_decrement.hpp"
-
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -71,7 +70,6 @@ std::vector<double> moved(const runtime::Model& model, std::vector<double> x,
 /// The exact model at the engine's point, over the scalars that move.
 struct Model {
   std::vector<double> x;
-  std::vector<std::uint32_t> scalars;
   QuadraticModel numbers;
 
   ///   noise  gradient_noise() by scalar; or empty
@@ -82,12 +80,13 @@ struct Model {
     std::vector<double> gradient(out.x.size());
     engine.point(out.x);
     engine.gradient(gradient);
-    out.scalars = moving(model.model, out.x, gradient);
-    if (out.scalars.empty() || out.scalars.size() > kMostCurved) return std::nullopt;
-    out.numbers.gradient = gather(gradient, out.scalars);
-    out.numbers.hessian = hessian_of(engine, out.scalars, out.x.size());
+    std::vector<std::uint32_t> scalars = moving(model.model, out.x, gradient);
+    if (scalars.empty() || scalars.size() > kMostCurved) return std::nullopt;
+    out.numbers.gradient = gather(gradient, scalars);
+    out.numbers.hessian = hessian_of(engine, scalars, out.x.size());
     out.numbers.noise = noise.empty() ? Eigen::VectorXd::Zero(out.numbers.gradient.size()).eval()
-                                      : gather(noise, out.scalars);
+                                      : gather(noise, scalars);
+    out.numbers.unknowns = std::move(scalars);
     return out;
   }
 };
@@ -108,19 +107,12 @@ double exact_gain(runtime::Engine& engine, const ProblemModel& model, double uni
   const std::optional<Model> at = Model::read(engine, model, noise);
   const auto decrement = at ? NewtonDecrement::make(at->numbers, unit) : std::nullopt;
   if (!decrement) return kUnknown;
+  const std::vector<std::uint32_t>& scalars = at->numbers.unknowns;
   std::vector<double> gradient(at->x.size());
-  engine.set_point(moved(model.model, at->x, at->scalars, decrement->step()));
+  engine.set_point(moved(model.model, at->x, scalars, decrement->step()));
   engine.gradient(gradient);
   engine.set_point(at->x);
-  const Eigen::VectorXd left = gather(gradient, at->scalars);
-  if (!decrement->falls(left)) return kUnknown;
-  for (const LeastCurvature& one : asked) {
-    const auto found = std::ranges::lower_bound(at->scalars, one.scalar);
-    const bool moves = found != at->scalars.end() && *found == one.scalar;
-    if (!moves || !decrement->falls_alone(found - at->scalars.begin(), one.curvature, left))
-      return kUnknown;
-  }
-  return decrement->gain();
+  return decrement->gain_that_holds(gather(gradient, scalars), asked);
 }
 
 std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel& model, double unit,
@@ -128,12 +120,12 @@ std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel&
   const std::optional<Model> at = Model::read(engine, model, {});
   const auto decrement = at ? NewtonDecrement::make(at->numbers, unit) : std::nullopt;
   if (!decrement) return std::nullopt;
-  ExactStep out{.x = moved(model.model, at->x, at->scalars, decrement->step()),
+  ExactStep out{.x = moved(model.model, at->x, at->numbers.unknowns, decrement->step()),
                 .step_norm = decrement->step().norm()};
   engine.set_point(out.x);
   out.cost = engine.cost();
   engine.set_point(at->x);
-  if (!decrement->keeps_promise(cost - out.cost)) return std::nullopt;
+  if (!NewtonDecrement::keeps_promise(decrement->gain(), cost - out.cost)) return std::nullopt;
   return out;
 }
 

@@ -4,8 +4,8 @@
 
 #include "../../runtime/engine/engine.hpp"
 #include "../model/model.hpp"
+#include "../step_control/newton_decrement.hpp"
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,17 +16,11 @@ namespace topograd {
 /// host and branches, on an engine that has second derivatives.
 bool has_exact_model(runtime::Engine& engine, const ProblemModel& model);
 
-/// An unknown, and the least diagonal entry of H with which it is known.
-struct LeastCurvature {
-  std::uint32_t scalar;
-  double curvature;
-};
-
 /// −min g·d + ½ d·H d at the engine's point, with the exact gradient g and Hessian H of the cost:
 /// ½ g·H⁻¹g. Fixed unknowns, and those that a bound holds, do not move.
 ///
 /// Infinite where the model does not hold as far as its step leads: H is not positive definite
-/// beyond rounding, or the gradient does not fall there (NewtonDecrement::falls()).
+/// beyond rounding, or the gradient does not fall there (NewtonDecrement::gain_that_holds()).
 /// Infinite, too, for more than kMostCurved unknowns, and without has_exact_model().
 ///
 ///   unit   relative rounding unit of the engine's numbers

@@ -500,10 +500,10 @@ bool Minimizer::holds_exactly(Engines& engines, StepSolver& solver, std::span<co
                               std::span<const std::uint32_t> lost) {
   if (!rules_.may_ask_exactly()) return false;
   std::vector<LeastCurvature> asked;
-  for (const std::uint32_t k : lost) {
-    const double way = x[k] - first_[k];
-    asked.push_back({k, 2 * options_.function_tolerance * point().cost / (way * way)});
-  }
+  asked.reserve(lost.size());
+  for (const std::uint32_t k : lost)
+    asked.push_back({k, LostColumns::least_curvature(x[k] - first_[k], point().cost,
+                                                     options_.function_tolerance)});
   ask_exact_model(engines, solver, asked);
   return static_cast<bool>(rules_.check_exact_gain());
 }

@@ -26,6 +26,13 @@ class LostColumns {
   ///   moved   difference of the unknown from the start
   ///   cost    ½‖r‖²
   static bool may_be_lost(double square, double moved, double cost);
+  /// Least second derivative of the cost by such an unknown that makes the way back to the start
+  /// dearer than this share of the cost: then the column has vanished at a minimum.
+  ///
+  ///   moved, cost  as above
+  static double least_curvature(double moved, double cost, double share) {
+    return 2 * share * cost / (moved * moved);
+  }
   /// The column has vanished beside what it is where the unknown began.
   ///
   ///   squares  of the norm of the column

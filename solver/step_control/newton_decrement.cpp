@@ -1,9 +1,12 @@
-// The Newton decrement, by a Cholesky factor in units of the diagonal.
+// The Newton decrement, by a Cholesky factor in units of the diagonal. Eigen's factors and sums
+// would have other bits on processors with other registers.
 #include "newton_decrement.hpp"
 
 #include "convergence.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace topograd {
@@ -17,6 +20,12 @@ constexpr double kFalls = 0.1;
 constexpr double kOff = 0.5;
 // Units of rounding in an entry of the gradient.
 constexpr double kGradientUnits = 8;
+
+double sum_of_squares(const Eigen::VectorXd& v) {
+  double sum = 0;
+  for (Eigen::Index k = 0; k < v.size(); ++k) sum += v[k] * v[k];
+  return sum;
+}
 
 }  // namespace
 
@@ -36,27 +45,55 @@ std::optional<NewtonDecrement> NewtonDecrement::make(QuadraticModel at, double u
     flat[static_cast<std::size_t>(k)] = (at.hessian.col(k).array() == 0).all();
     if (flat[static_cast<std::size_t>(k)]) at.hessian(k, k) = 1;
   }
-  const Eigen::VectorXd diagonal = at.hessian.diagonal();
-  if (!at.hessian.allFinite() || !(diagonal.minCoeff() > 0)) return std::nullopt;
-  NewtonDecrement out(std::move(at), diagonal);
-  if (out.factor_.info() != Eigen::Success) return std::nullopt;
-  const double least = out.factor_.matrixLLT().diagonal().minCoeff();
-  if (!(least * least > kLeastPivot * static_cast<double>(n) * unit)) return std::nullopt;
-  const Eigen::VectorXd& g = out.at_.gradient;
-  out.step_ = -out.units_.cwiseProduct(out.factor_.solve(out.units_.cwiseProduct(g)));
-  out.square_ = out.square(g);
+  if (!at.hessian.allFinite() || !(at.hessian.diagonal().minCoeff() > 0)) return std::nullopt;
+  NewtonDecrement out(std::move(at));
+  if (!out.factorize(kLeastPivot * static_cast<double>(n) * unit)) return std::nullopt;
+  const Eigen::MatrixXd& l = out.factor_;
+  Eigen::VectorXd y = out.half_solved(out.at_.gradient);
+  out.square_ = sum_of_squares(y);
+  for (Eigen::Index i = n - 1; i >= 0; --i) {
+    for (Eigen::Index k = i + 1; k < n; ++k) y[i] -= l(k, i) * y[k];
+    y[i] /= l(i, i);
+  }
+  out.step_ = -out.units_.cwiseProduct(y);
   out.flat_ = std::move(flat);
   return out;
 }
 
-NewtonDecrement::NewtonDecrement(QuadraticModel at, const Eigen::VectorXd& diagonal)
-    : at_(std::move(at)),
-      units_(diagonal.cwiseSqrt().cwiseInverse()),
-      factor_(units_.asDiagonal() * at_.hessian * units_.asDiagonal()) {}
+/// False unless all squares of L's diagonal are above this.
+bool NewtonDecrement::factorize(double least_pivot) {
+  const Eigen::Index n = at_.hessian.rows();
+  units_ = at_.hessian.diagonal().cwiseSqrt().cwiseInverse();
+  factor_ = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index j = 0; j < n; ++j) {
+    for (Eigen::Index i = j; i < n; ++i) {
+      double entry = units_[i] * at_.hessian(i, j) * units_[j];
+      for (Eigen::Index k = 0; k < j; ++k) entry -= factor_(i, k) * factor_(j, k);
+      if (i > j) {
+        factor_(i, j) = entry / factor_(j, j);
+      } else if (entry > least_pivot) {
+        factor_(j, j) = std::sqrt(entry);
+      } else {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// L⁻¹ g in units of the diagonal.
+Eigen::VectorXd NewtonDecrement::half_solved(const Eigen::VectorXd& g) const {
+  Eigen::VectorXd y = units_.cwiseProduct(g);
+  for (Eigen::Index i = 0; i < y.size(); ++i) {
+    for (Eigen::Index k = 0; k < i; ++k) y[i] -= factor_(i, k) * y[k];
+    y[i] /= factor_(i, i);
+  }
+  return y;
+}
 
 /// g·H⁻¹g.
 double NewtonDecrement::square(const Eigen::VectorXd& g) const {
-  return factor_.matrixL().solve(units_.cwiseProduct(g)).squaredNorm();
+  return sum_of_squares(half_solved(g));
 }
 
 bool NewtonDecrement::falls(const Eigen::VectorXd& left) const {
@@ -64,14 +101,25 @@ bool NewtonDecrement::falls(const Eigen::VectorXd& left) const {
   return left.allFinite() && square(seen) <= kFalls * kFalls * square_;
 }
 
-bool NewtonDecrement::falls_alone(Eigen::Index k, double curvature,
-                                  const Eigen::VectorXd& left) const {
-  return !flat_[static_cast<std::size_t>(k)] && at_.hessian(k, k) >= curvature &&
+/// The same for one unknown alone, which has at least this curvature besides.
+bool NewtonDecrement::falls_alone(const LeastCurvature& one, const Eigen::VectorXd& left) const {
+  const auto found = std::ranges::lower_bound(at_.unknowns, one.unknown);
+  if (found == at_.unknowns.end() || *found != one.unknown) return false;
+  const Eigen::Index k = found - at_.unknowns.begin();
+  return !flat_[static_cast<std::size_t>(k)] && at_.hessian(k, k) >= one.curvature &&
          std::abs(left[k]) <= kFalls * std::abs(at_.gradient[k]);
 }
 
-bool NewtonDecrement::keeps_promise(double decrease) const {
-  return std::abs(decrease - gain()) <= kOff * gain();
+double NewtonDecrement::gain_that_holds(const Eigen::VectorXd& left,
+                                        std::span<const LeastCurvature> asked) const {
+  const bool holds = falls(left) && std::ranges::all_of(asked, [&](const LeastCurvature& one) {
+                       return falls_alone(one, left);
+                     });
+  return holds ? gain() : std::numeric_limits<double>::infinity();
+}
+
+bool NewtonDecrement::keeps_promise(double gain, double decrease) {
+  return std::abs(decrease - gain) <= kOff * gain;
 }
 
 }  // namespace topograd

@@ -4,12 +4,13 @@
 
 #include "../../runtime/engine/damped_steps.hpp"
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -26,8 +27,15 @@ inline constexpr std::size_t kMostCurved = 64;
 std::vector<double> gradient_noise(std::span<const double> column_squares,
                                    const runtime::PointReport& point, double unit);
 
+/// An unknown, and the least diagonal entry of H with which it is known.
+struct LeastCurvature {
+  std::uint32_t unknown;
+  double curvature;
+};
+
 /// A cost to the second order at a point, over the unknowns that move.
 struct QuadraticModel {
+  std::vector<std::uint32_t> unknowns;  ///< those of its rows, ascending
   Eigen::VectorXd gradient;
   /// Unknowns without any curvature have rows of zeros: they are left out.
   Eigen::MatrixXd hessian;
@@ -35,7 +43,7 @@ struct QuadraticModel {
 };
 
 /// The minimum of a quadratic model with positive definite H. Units of the unknowns and of the cost
-/// decide nothing.
+/// decide nothing. All sums are in one order, so that the bits are the same on every machine.
 class NewtonDecrement {
  public:
   /// None unless H is positive definite beyond rounding.
@@ -47,24 +55,30 @@ class NewtonDecrement {
   const Eigen::VectorXd& step() const { return step_; }
   /// ½ g·H⁻¹g, which the step promises.
   double gain() const { return square_ / 2; }
-  /// True if the gradient falls to a tenth, in the norm of H⁻¹, or to rounding. On the way to an
-  /// asymptote e^−x the step leaves 0.37 of it, on that to an inflection 0.25.
+  /// gain() where the model holds as far as its step leads; infinite elsewhere. The gradient has to
+  /// fall to a tenth, in the norm of H⁻¹, or to rounding. On the way to an asymptote e^−x the step
+  /// leaves 0.37 of it, on that to an inflection 0.25.
   ///
-  ///   left  gradient after the step
-  bool falls(const Eigen::VectorXd& left) const;
-  /// The same for one unknown alone, which has at least this curvature besides.
-  bool falls_alone(Eigen::Index k, double curvature, const Eigen::VectorXd& left) const;
-  /// True if the step lowers the cost by this much as it promises, within a half.
-  bool keeps_promise(double decrease) const;
+  ///   left   gradient after the step
+  ///   asked  unknowns that need some curvature, and whose own entries of the gradient have to fall
+  ///          so, too
+  double gain_that_holds(const Eigen::VectorXd& left,
+                         std::span<const LeastCurvature> asked = {}) const;
+  /// True if a step that promises gain() lowers the cost by this much as it does, within a half.
+  static bool keeps_promise(double gain, double decrease);
 
  private:
-  NewtonDecrement(QuadraticModel at, const Eigen::VectorXd& diagonal);
+  explicit NewtonDecrement(QuadraticModel at) : at_(std::move(at)) {}
+  bool factorize(double least_pivot);
+  Eigen::VectorXd half_solved(const Eigen::VectorXd& g) const;
   double square(const Eigen::VectorXd& g) const;
+  bool falls(const Eigen::VectorXd& left) const;
+  bool falls_alone(const LeastCurvature& one, const Eigen::VectorXd& left) const;
 
   QuadraticModel at_;
-  std::vector<bool> flat_;              // unknowns without curvature
-  Eigen::VectorXd units_;               // diag(H)^(−½)
-  Eigen::LLT<Eigen::MatrixXd> factor_;  // of H in these units
+  std::vector<bool> flat_;  // unknowns without curvature
+  Eigen::VectorXd units_;   // diag(H)^(−½)
+  Eigen::MatrixXd factor_;  // L of H = L Lᵀ in these units
   Eigen::VectorXd step_;
   double square_ = 0;  // g·H⁻¹g
 };

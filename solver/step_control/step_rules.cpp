@@ -215,8 +215,7 @@ Verdict StepRules::check_exact_gain() const {
 }
 
 bool StepRules::wants_exact_step() const {
-  // Dense factors of the library for matrices have other bits on other machines.
-  return options_->bits != Bits::portable && may_ask_exactly() && !terms_.bends &&
+  return may_ask_exactly() && !terms_.bends &&
          !options_->use_nonmonotonic_steps && options_->method == Method::levenberg_marquardt &&
          creeps_ >= most_creeps_;
 }
