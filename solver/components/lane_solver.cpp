@@ -96,6 +96,7 @@ struct LaneSolver::Lane {
   runtime::StepReport report;
   double share = 0;  // damped_share() of the full step
   double gain = 0;   // that the step of second derivatives promises
+  int tries = 0;     // of such a step
   ProjectedSearch search;
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
@@ -599,9 +600,12 @@ void LaneSolver::take_solution(std::size_t at) {
     return try_length(at, 1);
   }
   if (asked == Solve::exact) {
+    lane.tries = 0;
     if (curve(at)) return;
     lane.rules.accepts_exact(0);
-    return ask(at, Solve::damped);
+    end_unsettled(at);
+    if (!lane.ended) ask(at, Solve::damped);
+    return;
   }
   if (!take_rows(at, solved)) return refuse_system(at);
   lane.phase = Phase::trial;
@@ -738,8 +742,9 @@ struct LaneSolver::ExactModel {
 
 /// None on manifolds, for many unknowns, and where there is no decrement.
 std::optional<LaneSolver::ExactModel> LaneSolver::exact_model(std::size_t at,
-                                                              const PointColumns& from) {
-  if (group_.on_manifolds || n_ > kMostCurved) return std::nullopt;
+                                                              const PointColumns& from,
+                                                              std::optional<double> damping) {
+  if (!has_exact_model()) return std::nullopt;
   std::vector<double> x(group_.scalars), squares;
   for (std::uint32_t s = 0; s < group_.scalars; ++s) x[s] = number(from.x, s, at);
   std::vector<Eigen::Index> moving;
@@ -756,14 +761,18 @@ std::optional<LaneSolver::ExactModel> LaneSolver::exact_model(std::size_t at,
   const std::vector<double> noise = gradient_noise(squares, lanes_now_[at].rules.point(), kUnit);
   const auto size = static_cast<Eigen::Index>(moving.size());
   model.gradient.resize(size);
+  model.squares.resize(size);
   model.noise.resize(size);
   for (Eigen::Index j = 0; j < size; ++j) {
     const std::uint32_t k = model.unknowns[static_cast<std::size_t>(j)];
     model.gradient[j] = number(from.gradient, k, at);
+    model.squares[j] = squares[k];
     model.noise[j] = noise[k];
   }
   model.hessian = hessian_at(at, x)(moving, moving);
-  std::optional<NewtonDecrement> decrement = NewtonDecrement::make(std::move(model), kUnit);
+  std::optional<NewtonDecrement> decrement =
+      damping ? NewtonDecrement::make(std::move(model), kUnit, *damping)
+              : NewtonDecrement::make_singular(model, kUnit);
   if (!decrement) return std::nullopt;
   return ExactModel{std::move(x), std::move(moving), std::move(*decrement)};
 }
@@ -771,7 +780,7 @@ std::optional<LaneSolver::ExactModel> LaneSolver::exact_model(std::size_t at,
 /// What exact_gain() is in a solve of its own.
 double LaneSolver::exact_gain(std::size_t at, const PointColumns& from,
                               std::span<const LeastCurvature> asked) {
-  std::optional<ExactModel> model = exact_model(at, from);
+  std::optional<ExactModel> model = exact_model(at, from, std::nullopt);
   if (!model) return kInfinity;
   std::vector<double>& x = model->x;
   for (std::size_t j = 0; j < model->moving.size(); ++j) {
@@ -789,15 +798,17 @@ double LaneSolver::exact_gain(std::size_t at, const PointColumns& from,
   return model->decrement.gain_that_holds(left, asked);
 }
 
-/// Tries the step of the exact model from the point; false if there is none.
+/// Tries the next step of the exact model from the point; false if there is none.
 bool LaneSolver::curve(std::size_t at) {
-  const std::optional<ExactModel> model = exact_model(at, here_columns());
+  Lane& lane = lanes_now_[at];
+  std::optional<ExactModel> model;
+  while (!model && lane.tries < lane.rules.exact_tries())
+    model = exact_model(at, here_columns(), exact_damping(lane.tries++));
   if (!model) return false;
   for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.delta, k, at) = 0;
   for (std::size_t j = 0; j < model->moving.size(); ++j)
     number(numbers_.delta, static_cast<std::size_t>(model->moving[j]), at) =
         model->decrement.step()[static_cast<Eigen::Index>(j)];
-  Lane& lane = lanes_now_[at];
   lane.gain = model->decrement.gain();
   lane.phase = Phase::exact;
   try_length(at, 1);
@@ -809,15 +820,37 @@ void LaneSolver::judge_exact(std::size_t at) {
   Lane& lane = lanes_now_[at];
   lane.phase = Phase::trial;
   const double change = lane.here_cost - numbers_.cost[at];
-  const bool keeps = NewtonDecrement::keeps_promise(lane.gain, change);
+  const bool keeps =
+      NewtonDecrement::keeps_promise(lane.gain, change, exact_damping(lane.tries - 1));
+  if (!keeps && curve(at)) return;
   if (lane.rules.accepts_exact(keeps ? change : 0)) {
     lane.result.final_cost = numbers_.cost[at];
     move_here(at);
     lane.rules.open_point();
     if (!lane.rules.finite()) lane.result.end = End::nonfinite;
     check(at);
+  } else {
+    end_unsettled(at);
   }
   step(at);
+}
+
+/// Second derivatives know no step.
+void LaneSolver::end_unsettled(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  lane.result.end = lane.rules.check_settled().end;
+  lane.ended = lane.result.end != End::none;
+}
+
+/// Second derivatives confirm the verdict that a step without damping leaves unsettled, or are not
+/// known; else the next step is theirs.
+bool LaneSolver::is_settled(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  if (!lane.rules.may_ask_exactly() || !has_exact_model()) return true;
+  lane.rules.set_exact_gain(exact_gain(at, here_columns()));
+  if (lane.rules.check_exact_gain()) return true;
+  lane.rules.doubt(lane.report.model_decrease);
+  return false;
 }
 
 /// The step by QR of the rows, with the damping that was asked for.
@@ -890,7 +923,8 @@ void LaneSolver::judge_verdict(std::size_t at) {
   Lane& lane = lanes_now_[at];
   lane.phase = Phase::trial;
   const StepRules::Undamped undamped = lane.rules.judge_undamped(lane.report);
-  if (undamped == StepRules::Undamped::agrees) {
+  if (undamped == StepRules::Undamped::agrees ||
+      (undamped == StepRules::Undamped::unsettled && is_settled(at))) {
     lane.ended = true;
     return;
   }

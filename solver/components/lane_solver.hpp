@@ -206,12 +206,17 @@ class LaneSolver {
   }
   bool is_held(std::size_t at, std::uint32_t scalar, double x, double g) const;
   struct ExactModel;
-  std::optional<ExactModel> exact_model(std::size_t at, const PointColumns& from);
+  bool has_exact_model() const { return !group_.on_manifolds && n_ <= kMostCurved; }
+  ///   damping  none: as exact_gain() takes it
+  std::optional<ExactModel> exact_model(std::size_t at, const PointColumns& from,
+                                        std::optional<double> damping);
   void find_exact_gain(std::size_t at, double change, const PointColumns& from);
   double exact_gain(std::size_t at, const PointColumns& from,
                     std::span<const LeastCurvature> asked = {});
   bool curve(std::size_t at);
   void judge_exact(std::size_t at);
+  bool is_settled(std::size_t at);
+  void end_unsettled(std::size_t at);
   void step(std::size_t at);
   void try_length(std::size_t at, double length);
   void end_if(std::size_t at, const Verdict& verdict);

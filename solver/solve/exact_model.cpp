@@ -72,9 +72,8 @@ struct Model {
   std::vector<double> x;
   QuadraticModel numbers;
 
-  ///   noise  gradient_noise() by scalar; or empty
   static std::optional<Model> read(runtime::Engine& engine, const ProblemModel& model,
-                                   std::span<const double> noise) {
+                                   const ColumnFacts& columns) {
     if (!has_exact_model(engine, model)) return std::nullopt;
     Model out{.x = std::vector<double>(model.model.scalars)};
     std::vector<double> gradient(out.x.size());
@@ -84,8 +83,11 @@ struct Model {
     if (scalars.empty() || scalars.size() > kMostCurved) return std::nullopt;
     out.numbers.gradient = gather(gradient, scalars);
     out.numbers.hessian = hessian_of(engine, scalars, out.x.size());
-    out.numbers.noise = noise.empty() ? Eigen::VectorXd::Zero(out.numbers.gradient.size()).eval()
-                                      : gather(noise, scalars);
+    out.numbers.noise = Eigen::VectorXd::Zero(out.numbers.gradient.size());
+    if (!columns.squares.empty()) {
+      out.numbers.squares = gather(columns.squares, scalars);
+      out.numbers.noise = gather(columns.noise, scalars);
+    }
     out.numbers.unknowns = std::move(scalars);
     return out;
   }
@@ -103,9 +105,9 @@ bool has_exact_model(runtime::Engine& engine, const ProblemModel& model) {
 }
 
 double exact_gain(runtime::Engine& engine, const ProblemModel& model, double unit,
-                  std::span<const double> noise, std::span<const LeastCurvature> asked) {
-  const std::optional<Model> at = Model::read(engine, model, noise);
-  const auto decrement = at ? NewtonDecrement::make(at->numbers, unit) : std::nullopt;
+                  const ColumnFacts& columns, std::span<const LeastCurvature> asked) {
+  const std::optional<Model> at = Model::read(engine, model, columns);
+  const auto decrement = at ? NewtonDecrement::make_singular(at->numbers, unit) : std::nullopt;
   if (!decrement) return kUnknown;
   const std::vector<std::uint32_t>& scalars = at->numbers.unknowns;
   std::vector<double> gradient(at->x.size());
@@ -116,17 +118,24 @@ double exact_gain(runtime::Engine& engine, const ProblemModel& model, double uni
 }
 
 std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel& model, double unit,
-                                    double cost) {
-  const std::optional<Model> at = Model::read(engine, model, {});
-  const auto decrement = at ? NewtonDecrement::make(at->numbers, unit) : std::nullopt;
-  if (!decrement) return std::nullopt;
-  ExactStep out{.x = moved(model.model, at->x, at->numbers.unknowns, decrement->step()),
-                .step_norm = decrement->step().norm()};
-  engine.set_point(out.x);
-  out.cost = engine.cost();
+                                    double cost, const ColumnFacts& columns, int tries) {
+  const std::optional<Model> at = Model::read(engine, model, columns);
+  if (!at) return std::nullopt;
+  const std::vector<std::uint32_t>& scalars = at->numbers.unknowns;
+  for (int k = 0; k < (columns.squares.empty() ? 1 : tries); ++k) {
+    const auto decrement = NewtonDecrement::make(at->numbers, unit, exact_damping(k));
+    if (!decrement) continue;
+    ExactStep out{.x = moved(model.model, at->x, scalars, decrement->step()),
+                  .step_norm = decrement->step().norm()};
+    engine.set_point(out.x);
+    out.cost = engine.cost();
+    if (NewtonDecrement::keeps_promise(decrement->gain(), cost - out.cost, exact_damping(k))) {
+      engine.set_point(at->x);
+      return out;
+    }
+  }
   engine.set_point(at->x);
-  if (!NewtonDecrement::keeps_promise(decrement->gain(), cost - out.cost)) return std::nullopt;
-  return out;
+  return std::nullopt;
 }
 
 }  // namespace topograd

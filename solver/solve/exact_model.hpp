@@ -16,15 +16,21 @@ namespace topograd {
 /// host and branches, on an engine that has second derivatives.
 bool has_exact_model(runtime::Engine& engine, const ProblemModel& model);
 
+/// Facts of the Jacobian's columns at a point, by scalar; empty where they are not known.
+struct ColumnFacts {
+  std::vector<double> squares;  ///< of norms
+  std::vector<double> noise;    ///< gradient_noise()
+};
+
 /// −min g·d + ½ d·H d at the engine's point, with the exact gradient g and Hessian H of the cost:
 /// ½ g·H⁻¹g. Fixed unknowns, and those that a bound holds, do not move.
 ///
-/// Infinite where the model does not hold as far as its step leads: H is not positive definite
-/// beyond rounding, or the gradient does not fall there (NewtonDecrement::gain_that_holds()).
-/// Infinite, too, for more than kMostCurved unknowns, and without has_exact_model().
+/// Infinite where the model does not hold as far as its step leads: H is not positive semidefinite
+/// (NewtonDecrement::make_singular()), or the gradient does not fall there
+/// (NewtonDecrement::gain_that_holds()). Infinite, too, for more than kMostCurved unknowns, and
+/// without has_exact_model().
 ///
 ///   unit   relative rounding unit of the engine's numbers
-///   noise  gradient_noise() at the point, by scalar; or empty
 ///   asked  unknowns that need some curvature, and whose own entries of the gradient have to fall
 ///          so, too; others without any curvature are left out
 ///
@@ -32,7 +38,7 @@ bool has_exact_model(runtime::Engine& engine, const ProblemModel& model);
 ///
 /// Cost: two gradients and a product with the Hessian for each unknown; kernels of the product.
 double exact_gain(runtime::Engine& engine, const ProblemModel& model, double unit,
-                  std::span<const double> noise, std::span<const LeastCurvature> asked = {});
+                  const ColumnFacts& columns, std::span<const LeastCurvature> asked = {});
 
 /// The point that the exact model leads to.
 struct ExactStep {
@@ -40,15 +46,18 @@ struct ExactStep {
   double cost = 0, step_norm = 0;
 };
 
-/// Takes −H⁻¹g from the engine's point. None where H is not positive definite beyond rounding or
-/// the cost does not fall as the model says, for more than kMostCurved unknowns, and without
+/// Takes −(H + λ D)⁻¹g from the engine's point, with D of the squares and the first exact_damping()
+/// of this many whose matrix is positive definite beyond rounding and whose step lowers the cost as
+/// it says. None where there is none, for more than kMostCurved unknowns, and without
 /// has_exact_model(). The engine's point is as after exact_gain().
+///
+/// Without column facts only the first is tried.
 ///
 ///   cost  at the point
 ///
 /// Source: Dennis, Gay, Welsch, An adaptive nonlinear least-squares algorithm, ACM TOMS 7 (1981),
 /// for the change of models where residuals are large.
 std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel& model, double unit,
-                                    double cost);
+                                    double cost, const ColumnFacts& columns, int tries);
 
 }  // namespace topograd

@@ -123,13 +123,13 @@ void Minimizer::set_forcing(Engines& engines, StepSolver& solver) {
 void Minimizer::run(Engines& engines, StepSolver& solver) {
   set_forcing(engines, solver);
   start(engines, solver);
-  check_bounds();
+  check_bounds(engines, solver);
   save(engines.here(), solver);
   while (!control_.finished()) {
-    if (!rules_.wants_exact_step() || !curve(engines, solver)) step(engines, solver);
-    check_bounds();
+    advance(engines, solver);
+    check_bounds(engines, solver);
     while ((control_.finished() || rules_.is_stuck()) && reconsider(engines, solver))
-      check_bounds();
+      check_bounds(engines, solver);
     save(engines.here(), solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
@@ -321,16 +321,25 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
     summary_.num_nonfinite_steps += facts.nonfinite ? 1 : 0;
     if (facts.valid) find_exact_gain(engines, solver, facts.change);
     find_row_noise(engine);
-    end(confirmed(rules_.refuse(facts, report, share)));
+    end(confirmed(engines, solver, rules_.refuse(facts, report, share)));
   }
   iteration.cost = point().cost;
   record(iteration);
 }
 
+void Minimizer::advance(Engines& engines, StepSolver& solver) {
+  if (rules_.wants_exact_step()) {
+    if (curve(engines, solver)) return;
+    if (const Verdict verdict = rules_.check_settled()) return end(verdict);
+  }
+  step(engines, solver);
+}
+
 bool Minimizer::curve(Engines& engines, StepSolver& solver) {
   const double before = point().cost;
   const std::optional<ExactStep> found =
-      exact_step(engines.here(), model_, rounding_unit(options_.precision), before);
+      exact_step(engines.here(), model_, rounding_unit(options_.precision), before, column_facts(),
+                 rules_.exact_tries());
   if (!rules_.accepts_exact(found ? before - found->cost : 0)) {
     linearize(engines, solver);
     return false;
@@ -393,7 +402,7 @@ void Minimizer::take(Engines& engines, StepSolver& solver, Trial trial, const St
   find_exact_gain(engines, solver, facts.change);
   if (std::abs(facts.change) <= options_.function_tolerance * before.cost)
     find_row_noise(engines.here());
-  end(confirmed(rules_.after_take(facts, report, before, taken.damped_share)));
+  end(confirmed(engines, solver, rules_.after_take(facts, report, before, taken.damped_share)));
   prepare_steps(engines.here());
   if (!rules_.finite()) {
     rules_.set_cost(report.trial_cost);
@@ -415,12 +424,17 @@ void Minimizer::find_exact_gain(Engines& engines, StepSolver& solver, double cha
 
 void Minimizer::ask_exact_model(Engines& engines, StepSolver& solver,
                                 std::span<const LeastCurvature> asked) {
-  const double unit = rounding_unit(options_.precision);
-  const std::vector<double> squares = here_ ? here_->column_squares() : std::vector<double>();
-  const std::vector<double> noise = gradient_noise(squares, point(), unit);
-  const double gain = exact_gain(engines.here(), model_, unit, noise, asked);
+  const double gain =
+      exact_gain(engines.here(), model_, rounding_unit(options_.precision), column_facts(), asked);
   linearize(engines, solver);
   rules_.set_exact_gain(gain);
+}
+
+ColumnFacts Minimizer::column_facts() const {
+  ColumnFacts out;
+  if (here_) out.squares = here_->column_squares();
+  out.noise = gradient_noise(out.squares, point(), rounding_unit(options_.precision));
+  return out;
 }
 
 /// Residuals whose squares underflow have no cost and no gradient.
@@ -466,21 +480,30 @@ void Minimizer::return_to_best(Engines& engines, StepSolver& solver) {
   summary_.message += "; but the gradient promises more at the best point, which was not the last";
 }
 
-void Minimizer::check_bounds() {
+void Minimizer::check_bounds(Engines& engines, StepSolver& solver) {
   if (control_.finished()) return;
-  end(confirmed(rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
+  end(confirmed(engines, solver,
+                rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
                                     summary_.num_iterations())));
   if (!control_.finished()) end(rules_.check_radius());
 }
 
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
 // few unknowns, which are solved for directly, a step without damping costs next to nothing.
-Verdict Minimizer::confirmed(const Verdict& verdict) {
+Verdict Minimizer::confirmed(Engines& engines, StepSolver& solver, const Verdict& verdict) {
   if (!rules_.may_be_contradicted(verdict) || !here_ || summary_.unknowns > here_->most_undamped())
     return verdict;
   const StepReport report = here_->try_step(rules_.undamped_request()).report;
   summary_.times.linear_solver_seconds += report.linear_seconds;
-  if (rules_.judge_undamped(report) == StepRules::Undamped::agrees) return verdict;
+  const StepRules::Undamped undamped = rules_.judge_undamped(report);
+  if (undamped == StepRules::Undamped::agrees) return verdict;
+  if (undamped == StepRules::Undamped::unsettled) {
+    const bool known = rules_.may_ask_exactly() && summary_.unknowns <= kMostCurved &&
+                       has_exact_model(engines.here(), model_);
+    if (known) ask_exact_model(engines, solver);
+    if (!known || rules_.check_exact_gain()) return verdict;
+    rules_.doubt(report.model_decrease);
+  }
   if (summary_.num_iterations() < options_.max_iterations) return {};
   const bool zero = point().cost <= kZero * summary_.initial_cost;
   return zero ? verdict : Verdict{End::iterations};

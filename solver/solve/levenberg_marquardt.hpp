@@ -57,6 +57,7 @@ class Minimizer {
 
  private:
   void start(Engines& engines, StepSolver& solver);
+  void advance(Engines& engines, StepSolver& solver);
   void step(Engines& engines, StepSolver& solver);
   /// A step of the exact model, where the linear one creeps. False if there is none.
   bool curve(Engines& engines, StepSolver& solver);
@@ -75,6 +76,7 @@ class Minimizer {
   ///
   ///   change  of the cost, by the last step
   void find_exact_gain(Engines& engines, StepSolver& solver, double change);
+  ColumnFacts column_facts() const;
   ///   asked  as for exact_gain()
   void ask_exact_model(Engines& engines, StepSolver& solver,
                        std::span<const LeastCurvature> asked = {});
@@ -97,7 +99,7 @@ class Minimizer {
   /// if none does.
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
-  void check_bounds();
+  void check_bounds(Engines& engines, StepSolver& solver);
   StepRules make_rules() const;
   void set_forcing(Engines& engines, StepSolver& solver);
   /// Unknowns whose columns may have vanished since the start.
@@ -113,7 +115,7 @@ class Minimizer {
             std::span<const std::uint32_t> lost, std::span<const double> squares);
   void move_to(Engines& engines, StepSolver& solver, std::span<const double> x);
   /// The verdict, unless a step without damping shows that more is to be had.
-  Verdict confirmed(const Verdict& verdict);
+  Verdict confirmed(Engines& engines, StepSolver& solver, const Verdict& verdict);
   void end(const Verdict& verdict);
   const runtime::PointReport& point() const { return rules_.point(); }
   void finish(Termination termination, std::string message);

@@ -16,8 +16,9 @@ namespace {
 constexpr double kLeastPivot = 64;
 // Share of the gradient, in the norm of H⁻¹, that the model's step leaves where the model holds.
 constexpr double kFalls = 0.1;
-// Most by which what a step brings may differ from what it promises, as a share of the latter.
-constexpr double kOff = 0.5;
+// Most by which what a step brings may differ from what it promises, as a share of the latter, and
+// the least share that a step with damping brings.
+constexpr double kOff = 0.5, kLeastOfPromise = 0.1;
 // Units of rounding in an entry of the gradient.
 constexpr double kGradientUnits = 8;
 
@@ -38,8 +39,12 @@ std::vector<double> gradient_noise(std::span<const double> column_squares,
   return out;
 }
 
-std::optional<NewtonDecrement> NewtonDecrement::make(QuadraticModel at, double unit) {
+double exact_damping(int k) { return k == 0 ? 0 : std::pow(10.0, k - 7); }
+
+std::optional<NewtonDecrement> NewtonDecrement::make(QuadraticModel at, double unit,
+                                                     double damping) {
   const Eigen::Index n = at.hessian.rows();
+  if (damping > 0) at.hessian.diagonal() += damping * at.squares;
   std::vector<bool> flat(static_cast<std::size_t>(n));
   for (Eigen::Index k = 0; k < n; ++k) {
     flat[static_cast<std::size_t>(k)] = (at.hessian.col(k).array() == 0).all();
@@ -57,6 +62,14 @@ std::optional<NewtonDecrement> NewtonDecrement::make(QuadraticModel at, double u
   }
   out.step_ = -out.units_.cwiseProduct(y);
   out.flat_ = std::move(flat);
+  return out;
+}
+
+std::optional<NewtonDecrement> NewtonDecrement::make_singular(const QuadraticModel& at,
+                                                              double unit) {
+  std::optional<NewtonDecrement> out = make(at, unit);
+  if (!out && at.squares.size() > 0)
+    out = make(at, unit, 2 * kLeastPivot * static_cast<double>(at.unknowns.size()) * unit);
   return out;
 }
 
@@ -118,8 +131,9 @@ double NewtonDecrement::gain_that_holds(const Eigen::VectorXd& left,
   return holds ? gain() : std::numeric_limits<double>::infinity();
 }
 
-bool NewtonDecrement::keeps_promise(double gain, double decrease) {
-  return std::abs(decrease - gain) <= kOff * gain;
+bool NewtonDecrement::keeps_promise(double gain, double decrease, double damping) {
+  return damping > 0 ? decrease >= kLeastOfPromise * gain
+                     : std::abs(decrease - gain) <= kOff * gain;
 }
 
 }  // namespace topograd

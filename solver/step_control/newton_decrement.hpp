@@ -39,17 +39,25 @@ struct QuadraticModel {
   Eigen::VectorXd gradient;
   /// Unknowns without any curvature have rows of zeros: they are left out.
   Eigen::MatrixXd hessian;
-  Eigen::VectorXd noise;  ///< gradient_noise(); 0 where it is not known
+  Eigen::VectorXd squares;  ///< ‖J_i‖²; empty where they are not known
+  Eigen::VectorXd noise;    ///< gradient_noise(); 0 where it is not known
 };
+
+/// Damping of the k-th try of a step, in units of ‖J_i‖²: none, then a millionth to a thousand.
+double exact_damping(int k);
+inline constexpr int kMostExactTries = 11;
 
 /// The minimum of a quadratic model with positive definite H. Units of the unknowns and of the cost
 /// decide nothing. All sums are in one order, so that the bits are the same on every machine.
 class NewtonDecrement {
  public:
-  /// None unless H is positive definite beyond rounding.
+  /// None unless H, with damping, is positive definite beyond rounding.
   ///
   ///   unit  relative rounding unit of the numbers
-  static std::optional<NewtonDecrement> make(QuadraticModel at, double unit);
+  static std::optional<NewtonDecrement> make(QuadraticModel at, double unit, double damping = 0);
+  /// The same with the least damping that rounding does not hide, where H is singular: a minimum
+  /// may have directions in which neither cost nor gradient change.
+  static std::optional<NewtonDecrement> make_singular(const QuadraticModel& at, double unit);
 
   /// −H⁻¹g.
   const Eigen::VectorXd& step() const { return step_; }
@@ -64,8 +72,9 @@ class NewtonDecrement {
   ///          so, too
   double gain_that_holds(const Eigen::VectorXd& left,
                          std::span<const LeastCurvature> asked = {}) const;
-  /// True if a step that promises gain() lowers the cost by this much as it does, within a half.
-  static bool keeps_promise(double gain, double decrease);
+  /// True if a step that promises gain() lowers the cost by this much as it does, within a half;
+  /// with damping, by a tenth of it at least.
+  static bool keeps_promise(double gain, double decrease, double damping);
 
  private:
   explicit NewtonDecrement(QuadraticModel at) : at_(std::move(at)) {}

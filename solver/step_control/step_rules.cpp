@@ -100,6 +100,7 @@ Termination termination(End end) {
     case End::nonfinite: return Termination::FAILURE;
     case End::kink:
     case End::lost_columns:
+    case End::curved_valley:
     case End::time:
     case End::iterations: return Termination::NO_CONVERGENCE;
     case End::interrupted: return Termination::USER_SUCCESS;
@@ -139,6 +140,12 @@ std::string text(const Verdict& verdict, const SolverOptions& options) {
     case End::lost_columns:
       return "unknowns have moved to where they do not change the residuals, and the solve found "
              "no better point from where they did: begin elsewhere, or set bounds";
+    case End::curved_valley:
+      return reached(
+          "steps bring no more, but one without damping promises what the cost does not "
+          "follow, and second derivatives know no minimum here (a curved valley): "
+          "predicted cost change",
+          verdict);
     case End::time:
       return "time limit reached: " + std::to_string(options.time_limit_seconds) + " s";
     case End::iterations:
@@ -215,21 +222,26 @@ Verdict StepRules::check_exact_gain() const {
 }
 
 bool StepRules::wants_exact_step() const {
-  return may_ask_exactly() && !terms_.bends &&
-         !options_->use_nonmonotonic_steps && options_->method == Method::levenberg_marquardt &&
-         creeps_ >= most_creeps_;
+  if (unsettled_ > 0) return true;
+  return may_ask_exactly() && !terms_.bends && !options_->use_nonmonotonic_steps &&
+         options_->method == Method::levenberg_marquardt && creeps_ >= most_creeps_;
 }
 
 bool StepRules::accepts_exact(double change) {
   const bool accepted =
       change > std::max(options_->function_tolerance * point_.cost, kMuchMore * last_change_);
   if (accepted) {
-    last_change_ = 0;
+    last_change_ = unsettled_ = 0;
   } else {
     creeps_ = 0;
     most_creeps_ = std::min(2 * most_creeps_, kMostWaits);
   }
   return accepted;
+}
+
+Verdict StepRules::check_settled() const {
+  if (unsettled_ == 0) return {};
+  return {End::curved_valley, unsettled_, least_contradiction()};
 }
 
 void StepRules::start(double cost) {
@@ -340,7 +352,7 @@ StepRules::Undamped StepRules::judge_undamped(const StepReport& undamped) {
   const double least = least_contradiction();
   if (!facts.valid || !(undamped.model_decrease > least)) return Undamped::agrees;
   exact_ = !facts.nonfinite && facts.change > least && facts.gain > options_->min_relative_decrease;
-  if (!exact_ && !(retried_ - point_.cost > least)) return Undamped::agrees;
+  if (!exact_ && !(retried_ - point_.cost > least)) return Undamped::unsettled;
   const bool dogleg = options_->method == Method::dogleg;
   const double most = 0.5 / undamped_lambda(options_->precision);
   if (exact_) {
@@ -606,6 +618,7 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.value("without damping", exact_);
   record.value("retries", retries_);
   record.value("cost of the last retry", retried_);
+  record.value("unsettled promise", unsettled_);
   record.in_range("steps before one without damping", waits_, 0, kMostWaits);
   record.in_range("most of these", most_waits_, 0, kMostWaits);
   record.value("first trial", first_trial_.open);

@@ -11,6 +11,7 @@
 #include "../options.hpp"
 #include "../summary.hpp"
 #include "convergence.hpp"
+#include "newton_decrement.hpp"
 #include "trust_region.hpp"
 
 namespace topograd::ir {
@@ -72,6 +73,7 @@ enum class End : std::uint8_t {
   rounding,           ///< neither cost nor gradient fall any more
   kink,               ///< min_trust_region_radius at a point whose gradient is not zero
   lost_columns,       ///< unknowns no longer change the residuals (lost_columns.hpp)
+  curved_valley,      ///< the linear model promises more than steps bring: Undamped::unsettled
   time,               ///< time_limit_seconds
   iterations,         ///< max_iterations
   no_usable_step,     ///< max_consecutive_invalid_steps
@@ -167,13 +169,17 @@ class StepRules {
   Verdict check_exact_gain() const;
   /// True if second derivatives may be asked at all.
   bool may_ask_exactly() const;
-  /// So many steps in turn were refused or short by damping that the linear model is no good: the
-  /// next one is of the exact model, of few unknowns.
+  /// So many steps in turn were refused or short by damping that the linear model is no good, or
+  /// only it contradicts a verdict: the next step is of the exact model, of few unknowns.
   bool wants_exact_step() const;
   /// True if such a step is taken: it brings much more than the last one.
   ///
   ///   change  of the cost; 0 if none was found
   bool accepts_exact(double change);
+  /// Most dampings of such a step that are tried.
+  int exact_tries() const { return unsettled_ > 0 ? kMostExactTries : 1; }
+  /// The end where a verdict was unsettled and second derivatives, too, know no step.
+  Verdict check_settled() const;
   /// The end at the point: limits, then the radius.
   Verdict check_limits(double seconds, int iterations) const;
   Verdict check_radius() const;
@@ -218,12 +224,17 @@ class StepRules {
   double least_contradiction() const;
   /// What the trial of such a step says about a verdict.
   enum class Undamped : std::uint8_t {
-    agrees,    ///< it promises no more than the tolerance, or was too long from here before
-    is_taken,  ///< it takes more from the cost than the tolerance: request() asks for it next
-    is_long,   ///< it promises more, but the cost does not follow: damping grows from next to none
+    agrees,     ///< it promises no more than the tolerance
+    is_taken,   ///< it takes more from the cost than the tolerance: request() asks for it next
+    is_long,    ///< it promises more, but the cost does not follow: damping grows from next to none
+    unsettled,  ///< the same again, and nothing was gained meanwhile
   };
-  /// Unless the trial agrees, the minimisation goes on.
+  /// Unless the trial agrees, the minimisation goes on, or second derivatives decide.
   Undamped judge_undamped(const runtime::StepReport& undamped);
+  /// Second derivatives do not confirm an unsettled verdict: a step of the exact model is next.
+  ///
+  ///   promise  of the step without damping
+  void doubt(double promise) { unsettled_ = promise; }
 
   bool undamped() const { return undamped_; }
   bool no_step_refused() const { return first_trial_.open; }
@@ -267,6 +278,7 @@ class StepRules {
   bool undamped_ = false;  // the next trial is a pure Gauss–Newton step
   bool exact_ = false;     // the next trial has no damping at all
   bool retries_ = false;   // the damping grows from next to none, until a step is taken
+  double unsettled_ = 0;   // what a step without damping promised in vain; 0: no verdict waits
   /// The cost where it last began to.
   double retried_ = std::numeric_limits<double>::infinity();
   int waits_ = 0, most_waits_ = 0;  // steps at the largest radius before the next such trial

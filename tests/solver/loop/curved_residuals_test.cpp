@@ -173,5 +173,63 @@ TEST(CurvedResiduals, AreNotAtAMinimumWhereTheirCurvatureVanishes) {
   }
 }
 
+/// How a solve goes.
+struct Way {
+  const char* name;
+  SolverOptions options;
+};
+
+std::vector<Way> ways() {
+  std::vector<Way> out;
+  const auto add = [&](const char* name, const auto& set) {
+    SolverOptions options{.backend = Backend::cpu, .max_iterations = 300};
+    set(options);
+    out.push_back({name, options});
+  };
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    add("cholesky", [&](SolverOptions& o) {
+      o.linear_solver = LinearSolver::cholesky;
+      o.precision = precision;
+    });
+    add("pcg", [&](SolverOptions& o) {
+      o.linear_solver = LinearSolver::pcg;
+      o.precision = precision;
+    });
+  }
+  add("dogleg", [](SolverOptions& o) { o.method = Method::dogleg; });
+  add("Gauss-Newton", [](SolverOptions& o) { o.method = Method::gauss_newton; });
+  add("separate", [](SolverOptions& o) { o.components = Components::separate; });
+  return out;
+}
+
+// Saturation a t / (b² + t) is a line on the way to b = ∞. Steps gain less and less there, and
+// their gradient nearly vanishes, but the data are met elsewhere: at (1.5, 0.7), with a cost of 0.
+TEST(CurvedResiduals, DoNotEndOnTheWayToAnAsymptote) {
+  int converged = 0;
+  for (const Way& way : ways()) {
+    for (const double size : {1.0, 1e12, 1e-12}) {
+      for (const double a : {-3.0, -0.1, 0.1, 10.0}) {
+        for (const double b : {-10.0, 0.01, 3.0, 30.0}) {
+          std::vector<double> x = {a, b};
+          Problem problem;
+          const Parameters unknowns = problem.add_parameters(x, 1);
+          for (int k = 1; k <= kPoints; ++k) {
+            const double t = 0.15 * k;
+            problem.add_residual(
+                size * (unknowns[0] * t / (square(unknowns[1]) + t) - 1.5 * t / (0.49 + t)));
+          }
+          const Summary summary = topograd::solve(problem, way.options);
+          if (summary.termination != Termination::CONVERGENCE) continue;
+          ++converged;
+          EXPECT_LE(summary.final_cost, 1e-6 * summary.initial_cost)
+              << way.name << " from " << a << ", " << b << ", size " << size << ": "
+              << summary.message;
+        }
+      }
+    }
+  }
+  EXPECT_GE(converged, 200);
+}
+
 }  // namespace
 }  // namespace topograd
