@@ -167,3 +167,28 @@ for (const { name, args, slow, share = 1e-6, options = {} } of [
     assert.match(got.summary.device, last);
   });
 }
+
+test("a page computes in the precision that its address names", async (t) => {
+  if (skip) return t.skip(skip);
+  const { browser } = site, args = [...nist("Misra1a"), "--page"];
+  run("export", "web", ...args, "--f32", "--out", join(site.folder, "page32"));
+  run("export", "web", ...args, "--out", join(site.folder, "page"));
+  const lacking = "(problem.bin: no kernels of the precision f32: export the problem with --f32)";
+  for (const [address, said, ended] of [
+    ["page32/?device=webgpu&precision=f32", "f32: float32, and float64 confirms the end;", ", the last in mixed: "],
+    ["page32/?device=webgpu", "mixed: float32, refined in float64;", " s: "],
+    ["page/?device=webgpu&precision=f32", `mixed: float32, refined in float64 ${lacking};`, " s: "],
+  ]) {
+    await browser.open(site.origin + address);
+    const text = await browser.evaluate("document.getElementById('how').textContent");
+    assert.match(text, /^Solved on this page, by WebGPU \(.*swiftshader.*\), /i);
+    assert.ok(text.includes(`), ${said} nothing`), text);
+    await browser.evaluate("document.getElementById('solve').click()");
+    await browser.until("page.status");
+    assert.equal(await browser.evaluate("page.status"), "convergence");
+    close(await browser.evaluate("page.cost"), 0.12455138894 / 2, 1e-6, "final cost");
+    const state = await browser.evaluate("document.getElementById('state').value");
+    assert.ok(state.includes(ended), state);
+    assert.deepEqual(browser.errors, []);
+  }
+});
