@@ -212,15 +212,17 @@ const wrongOf = (found) => Object.entries(found).filter(([, { count, worst }]) =
   .map(([kernel, seen]) => `${kernel}: ${JSON.stringify(seen)}`);
 
 const inKernels = [
-  { name: "springs", args: ["springs", "--width", "4"], more: [] },
-  { name: "mesh", args: ["arap", "--icosphere", "1"], more: [] },
-  { name: "bundle", args: ["bundle", "--cameras", "4", "--points", "30", "--observations", "90", "--noise", "0.5"], more: [] },
+  { name: "springs", slow: true, args: ["springs", "--width", "4"], more: [] },
+  { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"], more: [] },
+  { name: "bundle", slow: true, more: [],
+    args: ["bundle", "--cameras", "4", "--points", "30", "--observations", "90", "--noise", "0.5"] },
   { name: "graph", args: ["pose-graph", file("graph.g2o"), "--start", "file"], more: ["plus0", "basis0"] },
   { name: "curve", args: [file("curve.json")], more: ["cost0"] },
 ];
-for (const { name, args, more } of inKernels) {
+for (const { name, args, slow, more } of inKernels) {
   test(`each kernel of ${name} in single precision computes what float64 does`, async (t) => {
-    if (skip) return t.skip(skip);
+    const why = slow && process.env.TOPOGRAD_WEBGPU === undefined ? "slow: TOPOGRAD_WEBGPU=1" : skip;
+    if (why) return t.skip(why);
     const found = await kernels(name, args);
     for (const kernel of ["rows0", "gradient", "blocks", "columns", ...more]) assert.ok(found[kernel], kernel);
     assert.deepEqual(wrongOf(found), []);
