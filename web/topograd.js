@@ -118,11 +118,11 @@ export async function load(url, { device = "automatic", precision = "mixed", gpu
   if (address.pathname.endsWith("/")) address = new URL("problem.bin", address);
   const bytes = await read(address);
   const { header, body } = parse(bytes, address);
-  const kernels = await import(new URL("kernels.js", address).href);
-  const chosen = await choose(device, header.scalars, header.terms.some(isScalar), gpu);
+  const kernels = await import(new URL("kernels.js", address).href), hasEnergies = header.terms.some(isScalar);
+  if (precision === "f32" && !hasEnergies && header.terms[0].shaders === undefined)
+    throw fail("file", "problem.bin: no kernels of the precision f32: export the problem with --f32");
+  const chosen = await choose(device, header.scalars, hasEnergies, gpu);
   if (chosen.found !== undefined && precision === "f32") {
-    if (header.terms[0].shaders === undefined)
-      throw fail("file", `${address}: no kernels of the precision f32: export the problem with --f32`);
     const { float32 } = await import(new URL("float32.js", address).href);
     chosen.float32 = await float32({ ...webgpu, Stepper }, address, read);
   }

@@ -255,7 +255,7 @@ fn invert(@builtin(global_invocation_id) id: vec3u) {
     let w = plan[block + 1u];
     let source = BLOCK + plan[block + 5u];
     let to = INVERSE + plan[block + 5u];
-    var a: array<f32, ${"WIDEST * WIDEST"}>;
+    var a: array<f32, WIDEST * WIDEST>;
     var scale: array<f32, WIDEST>;
     for (var r = 0u; r < w; r++) {
       let entry = vec[source + r * w + r] + vec[D + first + r];

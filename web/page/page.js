@@ -7,11 +7,16 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /** A solve while a handle moves: a few steps that need not be exact. */
 const dragged = { maxIterations: 2, reuseFactor: true, linearTolerance: 0.1 };
 const mostNumbers = 40;
+/** What the precisions of WebGPU are. */
+const precisions = { f32: ": float32, and float64 confirms the end", mixed: ": float32, refined in float64" };
+const precisionOf = (device) => device.split(", ").pop();
+/** The module's reason where a page has asked for JavaScript. */
+const asIs = "as asked for";
 /** Of a handle on a mesh, as a share of the mesh's size. */
 const handleRadius = 0.05;
 
 let problem, start, picture, error = false;
-const shown = { solves: 0, seconds: 0, cost: NaN, steps: 0, drawn: 0, ready: false };
+const shown = { solves: 0, seconds: 0, cost: NaN, steps: 0, drawn: 0, ready: false, missing: [] };
 /** Where a point lies on the page, for tests. */
 shown.place = (vertex) => {
   picture.project();
@@ -345,12 +350,27 @@ function draw() {
   shown.drawn += 1;
 }
 
-/** What computes, and why. */
+/** What computes, in which precision, and why. */
 function introduce() {
-  const { device } = problem, reason = shown.missing ?? problem.reason;
-  if (device !== shown.device)
-    say(`Solved on this page, by ${device}${reason === "" ? "" : ` (${reason})`}; nothing is sent anywhere. ${picture.hint}`);
+  const { device, reason } = problem, { missing } = shown;
+  if (device === shown.device) return;
   shown.device = device;
+  const reasons = [...missing, missing.length > 0 && reason === asIs ? "" : reason].filter((text) => text !== "");
+  say(`Solved on this page, by ${device}${precisions[precisionOf(device)] ?? " in float64"}${
+    reasons.length > 0 ? ` (${reasons.join("; ")})` : ""}; nothing is sent anywhere. ${picture.hint}`);
+}
+
+/** Loads the problem. What the address asks for and is not there is left out, and is told. */
+async function open(address, options) {
+  try {
+    return await load(address, options);
+  } catch (what) {
+    const { code, message } = what;
+    const isMissing = ["adapter", "device"].includes(code);
+    if (!isMissing && !(code === "file" && options.precision === "f32")) throw what;
+    shown.missing.push(message);
+    return open(address, isMissing ? { ...options, device: "javascript" } : { ...options, precision: "mixed" });
+  }
 }
 
 function tell() {
@@ -403,8 +423,10 @@ async function solve(options) {
             picture.refresh();
             picture.look();
           }
+          const last = precisionOf(step.value.device);
           shown.last = now === dragged ? "" : ` after ${step.value.iterations} steps in ${
-            step.value.seconds.toFixed(2)} s: ${step.value.message}`;
+            step.value.seconds.toFixed(2)} s${
+            last === precisionOf(problem.device) ? "" : `, the last in ${last}`}: ${step.value.message}`;
           break;
         }
         shown.cost = step.value.cost;
@@ -502,13 +524,9 @@ element("free").addEventListener("click", async () => {
 });
 
 try {
-  const device = new URLSearchParams(location.search).get("device") ?? undefined;
-  const address = new URL("problem.bin", location.href);
-  problem = await load(address, { device }).catch((what) => {
-    if (what.code !== "adapter" && what.code !== "device") throw what;
-    shown.missing = what.message;
-    return load(address, { device: "javascript" });
-  });
+  const asked = new URLSearchParams(location.search), given = (name) => asked.get(name) ?? undefined;
+  problem = await open(new URL("problem.bin", location.href),
+                       { device: given("device"), precision: given("precision") });
   start = problem.arrays.map((name) => [name, problem.parameters(name)]);
   document.title = `${problem.name} – Topograd`;
   element("name").textContent = problem.name;

@@ -261,6 +261,8 @@ test("without WebGPU the problem is solved in JavaScript, unless a caller insist
   await assert.rejects(load(address, { precision: "f16" }), code("argument", /mixed, f32, got f16/));
   const f32 = { device: "webgpu", precision: "f32", gpu: adapter(ample) };
   await assert.rejects(load(address, f32), code("file", /with --f32/));
+  for (const device of ["automatic", "javascript"])
+    await assert.rejects(load(address, { device, precision: "f32" }), code("file", /with --f32/));
   assert.equal((await load(address, { device: "javascript" })).device, "JavaScript");
   const large = await load(write(...chain(2000)), { gpu: no });
   assert.match(large.reason, /no adapter/);

@@ -66,7 +66,7 @@ test("a cloth falls, and follows a handle", { skip }, async () => {
   site.requested = [];
   await browser.open(`${url}?device=webgpu`);
   const said = await browser.evaluate("document.getElementById('how').textContent");
-  assert.match(said, /by JavaScript \(energies are minimised in JavaScript\)/);
+  assert.match(said, /by JavaScript in float64 \(energies are minimised in JavaScript\);/);
   await browser.evaluate("document.getElementById('solve').click()");
   await browser.until("page.status");
   assert.equal(await browser.evaluate("page.status"), "convergence");
@@ -106,6 +106,37 @@ test("a curve takes the points of a dropped file", { skip }, async () => {
   const after = await browser.evaluate("document.getElementById('numbers').textContent");
   assert.equal(after, text);  // nothing is lost
   assert.deepEqual(browser.errors, []);
+});
+
+const said = () => browser.evaluate("document.getElementById('how').textContent");
+
+test("a page says which precision computes, and why another one does not", { skip }, async () => {
+  const url = exported("precision", "springs", "--width", "3");
+  const small = "the problem is small: 27 unknowns";
+  const lacking = "problem.bin: no kernels of the precision f32: export the problem with --f32";
+  for (const [asked, why] of [
+    ["", small],
+    ["?precision=mixed", small],
+    ["?precision=f32", `${lacking}; ${small}`],
+    ["?device=javascript", "as asked for"],
+    ["?device=javascript&precision=f32", lacking],
+    ["?device=webgpu&precision=f32", `${lacking}; WebGPU has no adapter`],
+  ]) {
+    await browser.open(url + asked);
+    const text = await said();
+    assert.ok(text.startsWith(`Solved on this page, by JavaScript in float64 (${why}); nothing`), text);
+    assert.equal(await browser.evaluate("document.getElementById('how').classList.contains('error')"), false);
+  }
+  await browser.evaluate("document.getElementById('solve').click()");
+  await browser.until("page.status");
+  assert.deepEqual(browser.errors, []);
+  for (const [asked, text] of [
+    ["?precision=f16", "TopogradError: precision: expected one of mixed, f32, got f16"],
+    ["?device=gpu", "TopogradError: device: expected one of automatic, webgpu, javascript, got gpu"],
+  ]) {
+    await browser.open(url + asked);
+    assert.equal(await said(), text);
+  }
 });
 
 test("a file of another version is named on the page", { skip }, async () => {

@@ -2,7 +2,7 @@
 // ones run with TOPOGRAD_WEBGPU=1.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
@@ -121,6 +121,12 @@ const files = {
     residuals: [{ label: "fit", expressions: ["b[0] * exp(-b[1] * t) - y"], parameters: ["b"],
                   data: ["t", "y"], loss: { huber: 0.5 } }],
   }),
+  "curve.json": JSON.stringify({
+    parameters: [{ name: "b", values: [4, 0.5, 1, 0.1], width: 4, lower: [3.5, 0, -9, -9], upper: 20 }],
+    data: [{ name: "t", values: [0, 1, 2, 3, 4, 5] }, { name: "y", values: [5, 3.9, 3.1, 2.4, 9, 1.5] }],
+    residuals: [{ label: "fit", expressions: ["b[0] * exp(-b[1] * t) + b[2] + b[3] * t - y"], parameters: ["b"],
+                  data: ["t", "y"], loss: { huber: 0.5 } }],
+  }),
   "graph.g2o": `VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1
 VERTEX_SE3:QUAT 1 1.1 0.1 0 0 0.05 0 1
 VERTEX_SE3:QUAT 2 1 1.2 0 0 0 0.6 0.8
@@ -167,3 +173,95 @@ for (const { name, args, slow, share = 1e-6, options = {} } of [
     assert.match(got.summary.device, last);
   });
 }
+
+/** Makes the system of a problem known to the page. */
+const seen = `
+import { float32 as original } from "./single.js";
+export async function float32(...parts) {
+  const made = await original(...parts);
+  class Seen extends made.Float32System {
+    constructor(model) {
+      super(model);
+      globalThis.system = this;
+    }
+  }
+  return { ...made, Float32System: Seen };
+}
+`;
+
+/** Runs the kernels of an export in single precision, one by one; `change` may break a file of it. */
+async function kernels(name, args, change = () => {}) {
+  const folder = join(site.folder, `kernels-${name}`);
+  run("export", "web", ...args, "--f32", "--out", folder);
+  renameSync(join(folder, "float32.js"), join(folder, "single.js"));
+  writeFileSync(join(folder, "float32.js"), seen);
+  copyFileSync(join(import.meta.dirname, "kernels.js"), join(folder, "compare.js"));
+  change(folder);
+  return site.browser.evaluate(`(async () => {
+    const from = (file) => import("/kernels-${name}/" + file);
+    const [{ load }, { compareKernels }] = [await from("topograd.js"), await from("compare.js")];
+    const p = await load("/kernels-${name}/", { device: "webgpu", precision: "f32" });
+    await p.minimize({ maxIterations: 1 });
+    const start = p.arrays.flatMap((array) => [...p.parameters(array)]);
+    return compareKernels(system, start, await from("linear.js"), await from("gpu.js"));
+  })()`);
+}
+
+/** Kernels that were not compared, or differ by more than rounding. */
+const wrongOf = (found) => Object.entries(found).filter(([, { count, worst }]) => !(count > 0 && worst <= 1))
+  .map(([kernel, seen]) => `${kernel}: ${JSON.stringify(seen)}`);
+
+const inKernels = [
+  { name: "springs", slow: true, args: ["springs", "--width", "4"], more: [] },
+  { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"], more: [] },
+  { name: "bundle", slow: true, more: [],
+    args: ["bundle", "--cameras", "4", "--points", "30", "--observations", "90", "--noise", "0.5"] },
+  { name: "graph", args: ["pose-graph", file("graph.g2o"), "--start", "file"], more: ["plus0", "basis0"] },
+  { name: "curve", args: [file("curve.json")], more: ["cost0"] },
+];
+for (const { name, args, slow, more } of inKernels) {
+  test(`each kernel of ${name} in single precision computes what float64 does`, async (t) => {
+    const why = slow && process.env.TOPOGRAD_WEBGPU === undefined ? "slow: TOPOGRAD_WEBGPU=1" : skip;
+    if (why) return t.skip(why);
+    const found = await kernels(name, args);
+    for (const kernel of ["rows0", "gradient", "blocks", "columns", ...more]) assert.ok(found[kernel], kernel);
+    assert.deepEqual(wrongOf(found), []);
+  });
+}
+
+test("a kernel that is wrong is found by its numbers", async (t) => {
+  if (skip) return t.skip(skip);
+  const change = (folder) => {
+    const path = join(folder, "steps.wgsl"), code = readFileSync(path, "utf8");
+    const wrong = code.replace("jac[GRADIENT + c] = g;", "jac[GRADIENT + c] = 1.00001 * g;");
+    assert.notEqual(wrong, code);
+    writeFileSync(path, wrong);
+  };
+  const found = await kernels("wrong", ["springs", "--width", "3"], change);
+  assert.deepEqual(wrongOf(found).map((text) => text.split(":")[0]), ["gradient"]);
+});
+
+test("a page computes in the precision that its address names", async (t) => {
+  if (skip) return t.skip(skip);
+  const { browser } = site, args = [...nist("Misra1a"), "--page"];
+  run("export", "web", ...args, "--f32", "--out", join(site.folder, "page32"));
+  run("export", "web", ...args, "--out", join(site.folder, "page"));
+  const lacking = "(problem.bin: no kernels of the precision f32: export the problem with --f32)";
+  for (const [address, said, ended] of [
+    ["page32/?device=webgpu&precision=f32", "f32: float32, and float64 confirms the end;", ", the last in mixed: "],
+    ["page32/?device=webgpu", "mixed: float32, refined in float64;", " s: "],
+    ["page/?device=webgpu&precision=f32", `mixed: float32, refined in float64 ${lacking};`, " s: "],
+  ]) {
+    await browser.open(site.origin + address);
+    const text = await browser.evaluate("document.getElementById('how').textContent");
+    assert.match(text, /^Solved on this page, by WebGPU \(.*swiftshader.*\), /i);
+    assert.ok(text.includes(`), ${said} nothing`), text);
+    await browser.evaluate("document.getElementById('solve').click()");
+    await browser.until("page.status");
+    assert.equal(await browser.evaluate("page.status"), "convergence");
+    close(await browser.evaluate("page.cost"), 0.12455138894 / 2, 1e-6, "final cost");
+    const state = await browser.evaluate("document.getElementById('state').value");
+    assert.ok(state.includes(ended), state);
+    assert.deepEqual(browser.errors, []);
+  }
+});
