@@ -72,6 +72,25 @@ TEST(SmallestEigenvalue, OfDistinctEigenvaluesIsThatOfEigenWithItsProjector) {
   }
 }
 
+// Eigenvectors near an axis have small components, which keep their digits.
+TEST(SmallestEigenvalue, ProjectorsKnowSmallComponents) {
+  constexpr double kTilt = 1e-9;
+  for (int axis = 0; axis < 3; ++axis) {
+    for (const int side : {1, 2}) {
+      // v₀ along the axis and a little to the side; 0 is its eigenvalue, and 3 that of the rest.
+      const int other = (axis + side) % 3, rest = 3 - axis - other;
+      Matrix3d q = Matrix3d::Zero();
+      q(axis, 0) = q(other, 1) = std::cos(kTilt);
+      q(other, 0) = std::sin(kTilt);
+      q(axis, 1) = -std::sin(kTilt);
+      q(rest, 2) = 1;
+      const Evaluated e = evaluate(entries(with_eigenvalues({0, 1, 3}, q)), smallest);
+      SCOPED_TRACE(testing::Message() << axis << ", " << other);
+      for (int r = 0; r < 9; ++r) EXPECT_NEAR(e.jacobian[r], q(r / 3, 0) * q(r % 3, 0), 1e-14) << r;
+    }
+  }
+}
+
 TEST(SmallestEigenvalue, DerivativeIsThatOfDifferences) {
   const Numbers rows[] = {{1, 0.5, -0.25, 0.5, 2, 0.75, -0.25, 0.75, -1},
                           {4, 1, 2, 1, 5, 1, 2, 1, 6},

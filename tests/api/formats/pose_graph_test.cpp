@@ -700,6 +700,25 @@ TEST(PoseGraph, InformationOfPriorsIsCheckedWhereItIsRead) {
   }
 }
 
+// Roots of information in other units of the numbers are those in these units.
+TEST(PoseGraph, RootsOfInformationFollowUnits) {
+  for (const int size : {3, 6}) {
+    PoseGraph::Edge plain, scaled;
+    Eigen::VectorXd unit(size);
+    for (int k = 0; k < size; ++k) unit[k] = std::pow(2.0, 40 * (k % 3 - 1));
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j) {
+        const auto at = static_cast<std::size_t>(6 * i + j);
+        plain.information[at] = (i == j ? 2 : 1) / (1.0 + std::abs(i - j));
+        scaled.information[at] = unit[i] * plain.information[at] * unit[j];
+      }
+    const Eigen::MatrixXd m = lower_root(plain, size), factor = lower_factor(plain, size);
+    EXPECT_EQ(lower_root(scaled, size), m * unit.asDiagonal()) << size;
+    EXPECT_EQ(lower_factor(scaled, size), unit.asDiagonal() * factor) << size;
+    EXPECT_LE((m.transpose() * m - factor * factor.transpose()).norm(), 1e-14) << size;
+  }
+}
+
 TEST(PoseGraph, SemidefiniteInformationCountsWhereTheObjectiveReadsIt) {
   PoseGraph graph = problems::made_pose_graph(3, 3, 0.02);
   auto& omega = graph.edges[2].information;

@@ -3,7 +3,10 @@
 #include "../../../frontend/quat.hpp"
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/tiles/tile_ops.hpp"
 #include "../../../solver/components/groups.hpp"
+#include "../../../solver/components/lane_solver.hpp"
+#include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/solve_many.hpp"
 #include "../../../solver/solve_watch.hpp"
@@ -534,6 +537,76 @@ TEST(Components, UndeterminedUnknownsMoveAlongTheirGradient) {
   }
 }
 
+/// The same of blocks of two unknowns.
+TEST(Components, UndeterminedPairsMoveAlongTheirGradient) {
+  constexpr std::size_t kCount = 20;
+  std::vector<double> q(2 * kCount);
+  for (std::size_t k = 0; k < kCount; ++k) q[2 * k] = 0.04 * static_cast<double>(k);
+  const std::vector<double> start = q;
+  Problem problem;
+  const Parameters p = problem.add_parameters(q, 2);
+  for (std::size_t k = 0; k < kCount; ++k)
+    problem.add_residual(exp(0.3 * (p(k, 0) + 3.0 * p(k, 1))) - 2.0);
+  EXPECT_EQ(solve(problem, on_cpu(Components::separate)).termination, Termination::CONVERGENCE);
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const double a = q[2 * k] - start[2 * k], b = q[2 * k + 1] - start[2 * k + 1];
+    EXPECT_NEAR(b - 3 * a, 0, 1e-6) << k;
+  }
+}
+
+/// Exponentials whose columns become small beside their first norms, in a chain. The damping of a
+/// small system keeps those of the start, and the largest of these have 32 unknowns.
+TEST(Components, TheLargestSmallOnesTakeTheStepsOfTheirOwnSolves) {
+  for (const std::size_t size : {31, 32, 33}) {
+    for (const bool bounded : {false, true}) {
+      const auto solved = [&](Components components, std::size_t copies) {
+        std::vector<double> x(copies * size, 3.0);
+        Problem problem;
+        const Parameters p = problem.add_parameters(x, 1);
+        for (std::size_t k = 0; k < x.size(); ++k) {
+          const double at = static_cast<double>(k % size) / static_cast<double>(size);
+          problem.add_residual(exp(p.scalar(k)) - 1.0 - 0.1 * at);
+          if (k % size > 0) problem.add_residual(0.1 * (p.scalar(k) - p.scalar(k - 1)) - at);
+          if (bounded) problem.set_bounds(p, k, 0, -100, 100);
+        }
+        SolverOptions options = on_cpu(components);
+        options.linear_solver = LinearSolver::cholesky;
+        options.initial_trust_region_radius = 1;
+        options.max_iterations = 4;
+        solve(problem, options);
+        x.resize(size);
+        return x;
+      };
+      expect_near(solved(Components::separate, 3), solved(Components::together, 1),
+                  std::to_string(size) + (bounded ? ", bounded" : ""));
+    }
+  }
+}
+
+TEST(Components, NumbersOfLanesAreWhole) {
+  for (const int unknowns : {1, 2, 3, 5, 8, 13, 21, 34}) {
+    std::vector<double> x(static_cast<std::size_t>(unknowns) * 40, 1.0);
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, unknowns);
+    for (int k = 0; k < 40; ++k) {
+      Value sum = literal(0.0);
+      for (int j = 0; j < unknowns; ++j) sum = sum + p(k, j);
+      problem.add_residual(sum - 1.0);
+    }
+    const ProblemModel model = make_model("test", problem);
+    ComponentSearch search(model.model);
+    const ComponentGroups groups = search.groups();
+    ASSERT_EQ(groups.groups.size(), 1u);
+    const SolverOptions options;
+    const LaneProgram program(groups.groups[0], options, {}, {});
+    for (const std::size_t count : {1u, 40u, 100'000u}) {
+      const std::size_t lanes = program.lanes(count);
+      EXPECT_GT(lanes, 0u);
+      EXPECT_EQ(lanes % runtime::cpu::kLanes, 0u) << unknowns << ", " << count;
+    }
+  }
+}
+
 /// The first step in b leads to a plateau of cost ½, where its column has vanished. From where b
 /// began there is only a minimum of cost 2, so the plateau is the end.
 TEST(Components, TheFirstOfTwoEndsMayBeTheBetterOne) {
@@ -599,6 +672,29 @@ TEST(Components, LimitsAreEachComponents) {
     EXPECT_LE(summary.components.successful_steps[k] + summary.components.unsuccessful_steps[k], 2);
   EXPECT_EQ(summary.termination, Termination::NO_CONVERGENCE);
   EXPECT_GT(summary.num_iterations(), 50);
+}
+
+/// A trend in powers of the year, whose columns depend on each other nearly: steps without damping
+/// contradict verdicts, but not beyond the limit of steps.
+TEST(Components, ContradictedVerdictsKeepTheLimit) {
+  const auto steps = [](int most) {
+    std::vector<double> x(4, 1.0);
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    for (int year = 1990; year < 2020; ++year) {
+      const double t = (year - 2005) / 15.0;
+      Value sum = -(3 + 2 * t - 5 * t * t + t * t * t + 0.3 * std::sin(12.9898 * year));
+      for (std::size_t k = 0; k < x.size(); ++k) sum = sum + p[k] * std::pow(year, k);
+      problem.add_residual(sum);
+    }
+    SolverOptions options = on_cpu(Components::separate);
+    options.max_iterations = most;
+    const Summary summary = solve(problem, options);
+    return summary.components.successful_steps.at(0) + summary.components.unsuccessful_steps.at(0);
+  };
+  const int all = steps(200);
+  ASSERT_LT(all, 200);
+  for (int most = 1; most <= all; ++most) EXPECT_EQ(steps(most), most);
 }
 
 std::vector<Value> rows_of_line(const One& one) {

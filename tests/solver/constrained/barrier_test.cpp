@@ -17,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -88,6 +89,42 @@ TEST(Barrier, SmallCostsAreMinimisedToo) {
     ASSERT_EQ(s.termination, Termination::CONVERGENCE) << unit << ": " << s.message;
     EXPECT_NEAR(x[0], 0.6, kClose) << unit;
     EXPECT_NEAR(x[1], 0.8, kClose) << unit;
+  }
+}
+
+// The weights of barriers and their extrapolation follow the unit of a cost below 1.
+TEST(Barrier, TheUnitOfTheCostChangesNoStep) {
+  const auto steps = [](double unit) {
+    std::vector<double> x{0.1, -0.2};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    problem.add_residual(unit * (p[0] - 3.0) / 8.0);
+    problem.add_residual(unit * (p[1] - 4.0) / 8.0);
+    problem.add_inequality(1.0 - square(p[0]) - square(p[1]));
+    problem.add_inequality(0.7 - p[1]);
+    const Summary s = solve(problem, barrier());
+    EXPECT_EQ(s.termination, Termination::CONVERGENCE) << unit << ": " << s.message;
+    return std::pair(s.constrained.outer_iterations, s.num_iterations());
+  };
+  const auto plain = steps(1);
+  for (const double unit : {0x1p-5, 0x1p-10, 0x1p-20}) EXPECT_EQ(steps(unit), plain) << unit;
+}
+
+// An equality beyond inequalities, whatever the cost weighs.
+TEST(Barrier, InfeasibleProblemsEndInAnyUnit) {
+  for (const double unit : {1e-6, 1e-3, 1.0, 1e3, 1e6}) {
+    std::vector<double> x{0.1, -0.2};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    problem.add_residual(unit * (p[0] - 3.0));
+    problem.add_residual(unit * (p[1] - 4.0));
+    problem.add_inequality(1.0 - square(p[0]) - square(p[1]), {.label = "disc"});
+    problem.add_inequality(0.5 - p[0], {.label = "left"});
+    problem.add_equality(p[0] - 2.0, {.label = "at two"});
+    const Summary s = solve(problem, barrier());
+    EXPECT_EQ(s.termination, Termination::INFEASIBLE) << unit << ": " << s.message;
+    EXPECT_LE(s.constrained.outer_iterations, 30) << unit;
+    EXPECT_NEAR(x[0], 0.5, 1e-2) << unit;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../runtime/cpu/engine.hpp"
 #include "../../../solver/constrained/constrained_run.hpp"
+#include "../../../solver/constrained/constraint_values.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/session/engines.hpp"
 #include "../../../solver/solve.hpp"
@@ -123,6 +124,72 @@ TEST(ConstrainedRun, UnitsFollowFromRowsOfConstraints) {
   ASSERT_EQ(at.run.units.now().size(), std::size(expected));
   for (std::size_t k = 0; k < std::size(expected); ++k)
     EXPECT_NEAR(at.run.units.now()[k], expected[k], 1e-12) << k;
+}
+
+// A fixed unknown is a number: it makes a row no steeper.
+TEST(ConstrainedRun, ScalesOfRowsAreThoseOfFreeUnknowns) {
+  const auto scale = [](bool is_fixed) {
+    std::vector<double> x = {2}, z = {5};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x), v = problem.add_parameters(z);
+    problem.add_residual(u[0] - 1.0);
+    if (is_fixed) {
+      problem.set_constant(v, 0);
+      problem.add_equality(3.0 * u[0] + 1000.0 * v[0]);
+    } else {
+      problem.add_equality(3.0 * u[0] + 5000.0);
+    }
+    return AtStart(problem).run.scale.at(0);
+  };
+  EXPECT_GT(scale(false), 0);
+  EXPECT_NEAR(scale(true), scale(false), 1e-12 * scale(false));
+}
+
+TEST(ConstrainedRun, ViolationsAddAsSquares) {
+  std::vector<double> x = {0};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  problem.add_residual(u[0]);
+  problem.add_equality(u[0] - 1.0);
+  problem.add_equality(u[0] - 2.0);
+  AtStart at(problem);
+  at.run.scale = {1, 2};
+  at.run.violation = {3, 2};
+  EXPECT_NEAR(at.run.scaled_violation(), 5, 1e-14);
+}
+
+TEST(ConstrainedRun, EveryRowIsSeenOnce) {
+  std::vector<double> x = {2, 3, 4};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  for (std::size_t k = 0; k < 2; ++k)  // before the residual
+    problem.add_equality({u[k] * u[k + 1] - 1.0, 5.0 * u[k]});
+  problem.add_residual(u[0]);
+  problem.add_inequality(7.0 * u[2]);
+  AtStart at(problem);
+  std::vector<std::vector<double>> seen(5);
+  std::size_t count = 0;
+  for_each_constraint_row(at.run, [&](const ConstraintRow& one) {
+    if (++count > seen.size()) return;
+    seen.at(one.row).assign(one.derivatives.begin(), one.derivatives.end());
+  });
+  ASSERT_EQ(count, seen.size());
+  const std::vector<double> sums = {3 + 2, 5, 4 + 3, 5, 7};  // of the derivatives of a row
+  for (std::size_t row = 0; row < seen.size(); ++row) {
+    double sum = 0;
+    for (const double d : seen[row]) sum += d;
+    EXPECT_EQ(sum, sums[row]) << row;
+  }
+}
+
+// No violation is met by every tolerance, also by one of 0.
+TEST(PenaltyRule, DoesNotGrowWithoutViolation) {
+  PenaltyRule rule;
+  rule.start({.cost = 1});
+  const double first = rule.mu;
+  for (int k = 0; k < 10; ++k) EXPECT_TRUE(rule.look(0, 0, true)) << k;
+  EXPECT_EQ(rule.mu, first);
+  EXPECT_FALSE(rule.in_vain());
 }
 
 TEST(Constrained, EqualityHasItsMultiplier) {
@@ -498,6 +565,67 @@ TEST(Constrained, UnitsOfConstraintsChangeNothing) {
       EXPECT_NEAR(s.constrained.multipliers.at(0) * unit, -3, 1e-6);
       EXPECT_NEAR(s.constrained.multipliers.at(1) / unit, 3, 1e-6);
     }
+  }
+}
+
+// The sum of squares of both violations is least in the middle, whatever the kinds of the rows.
+TEST(Constrained, InfeasibleRowsReportTheirLeastViolation) {
+  for (const bool equality : {false, true}) {
+    for (const double unit : {1e-6, 1.0, 1e6}) {
+      SCOPED_TRACE(std::to_string(equality) + ", " + std::to_string(unit));
+      std::vector<double> x = {0.5};
+      Problem problem;
+      const Parameters u = problem.add_parameters(x);
+      problem.add_residual(unit * u[0]);
+      problem.add_inequality(1.0 - u[0], {.label = "apart"});
+      if (equality) {
+        problem.add_equality(u[0] - 4.0, {.label = "at four"});
+      } else {
+        problem.add_inequality(u[0] - 4.0, {.label = "apart"});
+      }
+      problem.add_inequality(u[0] + 50.0, {.label = "apart"});
+      const Summary s = solve(problem);
+      EXPECT_EQ(s.termination, Termination::INFEASIBLE) << s.message;
+      EXPECT_NEAR(x[0], 2.5, 1e-2);
+      for (const ConstraintSummary& label : s.constrained.constraints)
+        EXPECT_NEAR(label.violation, 1.5, 1e-2) << label.label;
+    }
+  }
+}
+
+// Over the free x₀ alone both rows have one direction.
+TEST(Constrained, FixedUnknownsMakeNoRowIndependent) {
+  for (const bool is_fixed : {false, true}) {
+    Projection one({0, 2, 3}, {0, 2, 3});
+    const Parameters& x = one.unknowns;
+    if (is_fixed) {
+      one.problem.set_constant(x, 1);
+      one.problem.set_constant(x, 2);
+    }
+    one.problem.add_equality(x[0] + x[1] - 3.0, {.label = "first"});
+    one.problem.add_equality(x[0] + x[2] - 4.0, {.label = "second"});
+    const Summary s = solve(one.problem);
+    ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+    EXPECT_EQ(s.constrained.constraints.at(0).redundant, 0u);
+    EXPECT_EQ(s.constrained.constraints.at(1).redundant, is_fixed ? 1u : 0u);
+  }
+}
+
+TEST(Constrained, CallbacksEndTheSolve) {
+  for (const Method method : {Method::augmented_lagrangian, Method::barrier}) {
+    Projection one({3, 4}, {0.1, -0.2});
+    const Parameters& x = one.unknowns;
+    one.problem.add_inequality(1.0 - square(x[0]) - square(x[1]));
+    int calls = 0;
+    SolverOptions options{.method = method};
+    options.callback = [&](const IterationSummary& step) {
+      if (step.iteration < 2) return CallbackReturn::SOLVER_CONTINUE;
+      ++calls;
+      return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
+    };
+    const Summary s = solve(one.problem, options);
+    EXPECT_EQ(s.termination, Termination::USER_SUCCESS) << name(method) << ": " << s.message;
+    EXPECT_EQ(calls, 1) << name(method);
   }
 }
 

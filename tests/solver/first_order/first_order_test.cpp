@@ -7,6 +7,7 @@
 #include "../../../solver/first_order/adam.hpp"
 #include "../../../solver/first_order/descent.hpp"
 #include "../../../solver/first_order/lbfgs.hpp"
+#include "../../../solver/first_order/newton.hpp"
 #include "../../../solver/first_order/row_model.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
@@ -77,6 +78,23 @@ TEST(LineSearch, GoesOnWhereRoundingHidesTheFirstStep) {
   EXPECT_EQ(hidden.point.value, phi(hidden.point.step).value);
 }
 
+// In another unit of the step the same trials follow, also those that rounding hides.
+TEST(LineSearch, TheUnitOfTheStepChangesNoTrial) {
+  const auto trials = [](double unit) {
+    std::vector<double> out;
+    const auto phi = [&](double a) {
+      const double b = 1e-12 * a / unit - 1;
+      out.push_back(a / unit);
+      return LinePoint{a, 1e4 + b * b, 2e-12 / unit * b, true};
+    };
+    const LinePoint start = phi(0);
+    EXPECT_TRUE(strong_wolfe(phi, start, 4 * unit, {}, 1e-9).found) << unit;
+    return out;
+  };
+  const std::vector<double> plain = trials(1);
+  for (const double unit : {0x1p-40, 0x1p40}) EXPECT_EQ(trials(unit), plain) << unit;
+}
+
 TEST(LineSearch, FindsNothingWhereTheSlopeLies) {
   const auto phi = [](double a) { return LinePoint{a, a, -1, true}; };
   EXPECT_FALSE(strong_wolfe(phi, {0, 0, -1, true}, 1, {}).found);
@@ -109,6 +127,21 @@ TEST(Box, DirectionsOfHeldUnknownsEndOnTheirBounds) {
   std::vector<double> direction = {7, 7, 7, 7};
   box.finish(x, direction);
   EXPECT_EQ(direction, (std::vector<double>{1 - x[0], 2 - x[1], 7, 7}));
+}
+
+TEST(Box, UnitsOfUnknownsChangeNothing) {
+  const double free = std::numeric_limits<double>::infinity();
+  for (const double unit : {1e-12, 1.0, 1e12}) {
+    const std::vector<double> lower = {unit, unit}, upper = {free, free};
+    Objective objective;
+    objective.size = 2;
+    objective.lower = lower;
+    objective.upper = upper;
+    Box box(objective);
+    box.look(std::vector<double>{unit * (1 + 1e-15), unit * 1.001}, std::vector<double>{1, 1});
+    EXPECT_EQ(box.held()[0], 1) << unit;
+    EXPECT_EQ(box.held()[1], 0) << unit;
+  }
 }
 
 /// Extended Rosenbrock: the minimum 0 is at ones.
@@ -276,6 +309,63 @@ TEST(Lbfgs, UnitsChangeNoStep) {
   }
 }
 
+// The gradient is that of ½ x², the cost rises with every evaluation. Where the gradient promises
+// less than the function tolerance, rounding may explain it, but not from x = 1.
+TEST(Lbfgs, AGradientThatTheCostDeniesIsAFailure) {
+  for (const double start : {1.0, 1e-5}) {
+    int evaluations = 0;
+    const Objective denied{.size = 1,
+                           .evaluate =
+                               [&](std::span<const double> x, std::span<double> g) {
+                                 if (!g.empty()) g[0] = x[0];
+                                 return 1 + 1e-3 * evaluations++;
+                               },
+                           .plus = {}};
+    std::vector<double> x = {start};
+    Summary summary;
+    minimize_lbfgs(denied, x, {}, summary);
+    EXPECT_EQ(summary.termination, start == 1 ? Termination::FAILURE : Termination::CONVERGENCE)
+        << summary.message;
+    EXPECT_EQ(x[0], start);
+  }
+}
+
+// Numbers that fail for one line search: the descent goes on without its history, unless the caller
+// ends it there.
+TEST(Lbfgs, ALineSearchThatFindsNothingIsRepeatedOnce) {
+  const auto solved = [](int first, int last, CallbackReturn answer, double* x0) {
+    bool fails = first == 0;
+    const Objective plain = rosenbrock(2);
+    const Objective sometimes{.size = 2,
+                              .evaluate =
+                                  [&](std::span<const double> x, std::span<double> g) {
+                                    const double value = plain.evaluate(x, g);
+                                    return fails && x[0] != -1.2 ? kNan : value;
+                                  },
+                              .plus = {}};
+    std::vector<double> x = {-1.2, 1};
+    SolverOptions options{.max_iterations = 200};
+    options.callback = [&](const IterationSummary& step) {
+      fails = step.iteration >= first && step.iteration < last;
+      return step.iteration > first ? answer : CallbackReturn::SOLVER_CONTINUE;
+    };
+    Summary summary;
+    minimize_lbfgs(sometimes, x, options, summary);
+    *x0 = x[0];
+    return summary;
+  };
+  double x = 0;
+  const Summary once = solved(5, 6, CallbackReturn::SOLVER_CONTINUE, &x);
+  EXPECT_EQ(once.termination, Termination::CONVERGENCE) << once.message;
+  EXPECT_EQ(once.num_unsuccessful_steps, 1);
+  EXPECT_NEAR(x, 1, 1e-4);
+  const Summary twice = solved(5, 7, CallbackReturn::SOLVER_CONTINUE, &x);
+  EXPECT_EQ(twice.termination, Termination::FAILURE) << twice.message;
+  EXPECT_EQ(twice.num_unsuccessful_steps, 2);
+  const Summary at_start = solved(0, 9, CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY, &x);
+  EXPECT_EQ(at_start.termination, Termination::USER_SUCCESS) << at_start.message;
+}
+
 TEST(Lbfgs, KeepsPairsThatDescribeCurvature) {
   const struct {
     std::vector<double> step, change;
@@ -328,6 +418,27 @@ TEST(RowModel, LinearisesTheUnknownsThatMove) {
   EXPECT_NEAR(here.steps->promised(0), 36, 1e-12);
 }
 
+// Norms of columns within a factor of 100 are alike, whatever a column of zeros is beside them.
+TEST(RowModel, ScalesAreThereFromTheFirstLookOn) {
+  for (const double steep : {3.0, 3000.0}) {
+    std::vector<double> x = {1, 1, 0};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    problem.add_residual(2.0 * p.scalar(0) - 1.0);
+    problem.add_residual(steep * p.scalar(1) - 1.0);
+    problem.add_residual(square(p.scalar(2)));
+    Rows of(problem);
+    of.rows.look_now_and_then(x);
+    const std::span<const double> scales = of.rows.scales();
+    const bool alike = steep < 100;
+    ASSERT_EQ(scales.size(), alike ? 0u : 3u) << steep;
+    if (alike) continue;
+    EXPECT_NEAR(scales[0], 0.25, 1e-15);
+    EXPECT_NEAR(scales[1] * steep * steep, 1, 1e-15);
+    EXPECT_NEAR(scales[2] * steep * steep, 1, 1e-15);
+  }
+}
+
 // Newton's step for atan(x) = 0 from just below 1.3917452 leads nearly as far to the other side:
 // its gain is above the rounding of the cost, but not a thousandth of what it promises.
 TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
@@ -356,6 +467,88 @@ TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
   for (const IterationSummary& step : std::span(summary.iterations).subspan(1)) {
     EXPECT_GT(step.cost_change, 1e-3 * cost);  // the model promises the whole cost
     cost = step.cost;
+  }
+}
+
+// Nocedal & Wright, algorithm 7.1: at most half of the gradient is left of the first system. With
+// curvatures of 1 and 100 one product leaves 98 % of it.
+TEST(TruncatedNewton, TheFirstDirectionLeavesHalfOfTheGradient) {
+  std::vector<double> x = {1, 0.1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(p.scalar(0));
+  problem.add_residual(10.0 * p.scalar(1) - 0.9);
+  Rows of(problem);
+  TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
+  const std::vector<double> g = {1, 1};
+  std::vector<double> d(2);
+  newton.compute(x, g, {}, d);
+  EXPECT_LE(std::hypot(d[0] + g[0], 100 * d[1] + g[1]), 0.5 * std::hypot(g[0], g[1]));
+}
+
+// Each reset damps Newton's direction more, in the units of the unknowns, until none is left.
+TEST(ProjectedNewton, ResetsShortenADirection) {
+  std::vector<double> x = {3, 5};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(2.0 * p.scalar(0));
+  problem.add_residual(3e6 * p.scalar(1));
+  Rows of(problem);
+  ProjectedNewton newton(of.engines, of.model.model);
+  const std::vector<double> g = {12, 45e12};
+  std::vector<double> d(2);
+  newton.compute(x, g, {}, d);
+  EXPECT_NEAR(d[0], -3, 1e-9);
+  EXPECT_NEAR(d[1], -5, 1e-9);
+  double share = 1;
+  int resets = 0;
+  for (; newton.reset(); ++resets) {
+    ASSERT_LT(resets, 10);
+    newton.compute(x, g, {}, d);
+    EXPECT_LT(d[0] / -3, share) << resets;
+    share = d[0] / -3;
+    EXPECT_NEAR(d[1] / -5, share, 1e-12) << resets;
+  }
+  EXPECT_GE(resets, 2);
+}
+
+// ½ x² and −¼ x² by themselves have the projected Hessians 1 and 0: each step halves x. From the
+// third in a row that promises more than 1 % of the one before, the sum's own Hessian serves.
+TEST(ProjectedNewton, SlowStepsGiveWayToTheHessianAsItIs) {
+  std::vector<double> x = {8};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_energy(0.5 * square(p.scalar(0)));
+  problem.add_energy(-0.25 * square(p.scalar(0)));
+  const Summary s = solve(problem, {.backend = Backend::cpu,
+                                    .method = Method::newton,
+                                    .function_tolerance = 0,
+                                    .parameter_tolerance = 0});
+  ASSERT_GE(s.iterations.size(), 6u);
+  for (int k = 0; k <= 4; ++k)
+    EXPECT_NEAR(s.iterations[static_cast<std::size_t>(k)].cost, 16 * std::pow(0.25, k), 1e-9) << k;
+  EXPECT_NEAR(s.iterations[5].cost, 0, 1e-20);
+}
+
+// x₀ is held by its bound: the step of x₁ is that of x₁² − 2 x₁ alone, which ends at 1.
+TEST(ProjectedNewton, HeldUnknownsLeaveTheSystem) {
+  for (const bool squares : {false, true}) {
+    std::vector<double> x = {0, 5};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    const Value a = p.scalar(0), b = p.scalar(1);
+    if (squares) {
+      problem.add_residual(a + b - 1.0);
+      problem.add_residual(2.0 * a - b + 1.0);
+      problem.add_residual(6.0 * a + 18.0);
+    } else {
+      problem.add_energy(square(a) + square(b) + 1.5 * a * b + 10.0 * a - 2.0 * b);
+    }
+    problem.set_bounds(p, 0, 0, 0, 10);
+    const Summary s =
+        solve(problem, {.backend = Backend::cpu, .method = Method::newton, .max_iterations = 1});
+    EXPECT_EQ(x[0], 0) << s.message;
+    EXPECT_NEAR(x[1], 1, 1e-9) << s.message;
   }
 }
 
@@ -647,6 +840,22 @@ TEST(Solve, ConstantScalarsStayInDescent) {
     const Summary summary = solve(wells.problem, {.backend = Backend::cpu, .method = method});
     EXPECT_EQ(wells.x[1], 0.2) << name(method);
     EXPECT_LT(summary.final_cost, summary.initial_cost) << name(method);
+  }
+}
+
+// ¼ (b² − a)² has a saddle at b = 0 and, for the constant a = 1, its minima at b = ±1.
+TEST(Solve, EscapesFromSaddlesLeaveConstantsAlone) {
+  for (const Method method : {Method::lbfgs, Method::newton}) {
+    std::vector<double> x = {1, 0};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    problem.set_constant(p, 0);
+    problem.add_energy(0.25 * square(square(p.scalar(1)) - p.scalar(0)));
+    const Summary s =
+        solve(problem, {.backend = Backend::cpu, .method = method, .function_tolerance = 1e-10});
+    EXPECT_EQ(s.num_escapes, 1) << name(method);
+    EXPECT_EQ(x[0], 1) << name(method);
+    EXPECT_NEAR(std::abs(x[1]), 1, 1e-4) << name(method);
   }
 }
 

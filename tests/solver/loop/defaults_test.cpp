@@ -117,6 +117,30 @@ struct Cloth {
   }
 };
 
+/// Ceres scales a column by 1 / (1 + ‖J‖) and clamps the squares of scaled columns at 10⁻⁶ before
+/// it divides them by the radius: the step of r = n (x − 1) from 0 with the radius 1 is n² / (n² +
+/// 10⁻⁶ (1 + n)²).
+TEST(Defaults, ScaledColumnsAreThoseOfCeres) {
+  for (const bool bounded : {false, true}) {  // steps of the engine, and on the host
+    for (const LinearSolver linear :
+         {LinearSolver::cholesky, LinearSolver::dense, LinearSolver::pcg}) {
+      const double n = 1e-3;
+      std::vector<double> x = {0};
+      Problem problem;
+      const Parameters p = problem.add_parameters(x);
+      problem.add_residual(n * (p[0] - 1.0));
+      if (bounded) problem.set_bounds(p, 0, 0, -5, 5);
+      SolverOptions options{.backend = Backend::cpu, .linear_solver = linear, .max_iterations = 1};
+      options.initial_trust_region_radius = 1;
+      options.scale_free = false;
+      options.gradient_tolerance = 0;
+      solve(problem, options);
+      EXPECT_NEAR(x[0], n * n / (n * n + 1e-6 * (1 + n) * (1 + n)), 1e-9)
+          << name(linear) << ", " << bounded;
+    }
+  }
+}
+
 TEST(Defaults, NewtonTakesProductsOnMeshes) {
   Cloth by_default, by_factor;
   const Summary summary =
@@ -128,6 +152,18 @@ TEST(Defaults, NewtonTakesProductsOnMeshes) {
       by_factor.problem,
       {.backend = Backend::cpu, .method = Method::newton, .linear_solver = LinearSolver::cholesky});
   EXPECT_NEAR(summary.final_cost, factor.final_cost, 1e-4 * factor.final_cost);
+}
+
+TEST(Defaults, WarmUpsOfDescentsEnd) {
+  for (const Method method : {Method::lbfgs, Method::newton, Method::adam}) {
+    std::vector<double> x = {3, 5};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    problem.add_residual(p[0] * p[1] - 1.0);
+    const WarmUp made = warm_up(problem, {.backend = Backend::cpu, .method = method});
+    EXPECT_EQ(made.backend, "cpu") << name(method);
+    EXPECT_EQ(x, (std::vector<double>{3, 5})) << name(method);
+  }
 }
 
 TEST(Defaults, TheSecondSolveOfASolverTakesTheSame) {

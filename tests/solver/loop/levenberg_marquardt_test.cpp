@@ -368,6 +368,56 @@ TEST(StepRules, OptimalityKnowsTheStart) {
   }
 }
 
+// A small gradient ends no solve whose last step took much of the cost, unless the cost is small
+// beside that: in any unit of the residuals.
+TEST(StepRules, AGradientEndsNoFallInAnyUnit) {
+  const struct {
+    double change;  ///< of the last step, in costs
+    End end;
+  } rows[] = {{1e-3, End::none}, {1e-8, End::gradient}, {1e8, End::gradient}};
+  for (const double unit : {0x1p-40, 1.0, 0x1p40}) {
+    for (const auto& row : rows) {
+      const SolverOptions options;
+      StepRules rules(options, {});
+      const double cost = 0.5 * unit * unit;
+      const PointReport here{.cost = cost, .scaled_gradient_max = 0, .scaled_x_norm = unit};
+      rules.set_point(here, cost);
+      const StepReport step{.model_decrease = row.change * cost, .step_norm = 1};
+      rules.take({.valid = true, .change = row.change * cost, .gain = 1}, step, false);
+      EXPECT_EQ(rules.check_limits(0, 0).end, row.end) << unit << ", " << row.change;
+    }
+  }
+}
+
+// A step without damping is taken next. The region of a dogleg step is no damping, and a larger one
+// stays.
+TEST(StepRules, AStepWithoutDampingShrinksNoRegion) {
+  const struct {
+    Method method;
+    double radius;
+    bool grows;
+  } rows[] = {{Method::levenberg_marquardt, 1e4, true},
+              {Method::levenberg_marquardt, 1e15, false},
+              {Method::dogleg, 1e4, false}};
+  for (const auto& row : rows) {
+    SolverOptions options;
+    options.method = row.method;
+    options.initial_trust_region_radius = row.radius;
+    StepRules rules(options, {.few = true});
+    const PointReport here{.cost = 8, .scaled_gradient_max = 1, .scaled_x_norm = 1};
+    rules.set_point(here, 8);
+    const double before = rules.radius();
+    EXPECT_EQ(rules.judge_undamped({.model_decrease = 4, .trial_cost = 4}),
+              StepRules::Undamped::is_taken);
+    EXPECT_EQ(rules.lambda(), 0);
+    if (row.grows) {
+      EXPECT_GT(rules.radius(), before);
+    } else {
+      EXPECT_EQ(rules.radius(), before) << name(row.method) << row.radius;
+    }
+  }
+}
+
 TEST(StepRules, StatesWithInvalidStepsAreRestored) {
   const SolverOptions options;
   StepRules rules(options, {}), other(options, {});
