@@ -681,12 +681,19 @@ Summary solve_rest(ColmapProblem& problem, const SolverOptions& rest, const Solv
   return part;
 }
 
+/// True for a solve that has converged, or has met a valley that leads to infinity, as points
+/// behind cameras do. One that has met a limit has no rest_of().
+bool ended_by_itself(const Summary& summary) {
+  return summary.termination == Termination::CONVERGENCE ||
+         summary.termination == Termination::NO_CONVERGENCE;
+}
+
 /// Moves points to lower minima and solves again, as long as the cost falls by more than
 /// `least_gain`.
 void follow_moves(ColmapProblem& problem, const SolverOptions& options, double least_gain,
                   Adjustment& out) {
   std::vector<double> before(problem.problem().parameter_count());
-  while (out.summary.termination == Termination::CONVERGENCE) {
+  while (ended_by_itself(out.summary)) {
     const std::optional<SolverOptions> rest = rest_of(options, out.summary);
     if (!rest) break;
     const auto begin = std::chrono::steady_clock::now();
@@ -715,8 +722,7 @@ Adjustment adjust(ColmapProblem& problem, const SolverOptions& options) {
   // The cost at the first end counts: later ones of an exact model are rounding.
   const double cost = out.summary.final_cost;
   follow_moves(problem, first, first.function_tolerance * cost, out);
-  if (first.function_tolerance == options.function_tolerance ||
-      out.summary.termination != Termination::CONVERGENCE)
+  if (first.function_tolerance == options.function_tolerance || !ended_by_itself(out.summary))
     return out;
   std::optional<SolverOptions> rest = rest_of(options, out.summary);
   if (!rest) return out;

@@ -734,7 +734,7 @@ def _minimum(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
             break
         if _is_stalled(found):
             found = _beyond_a_stall(a, found, trace, rows, evaluate, options)
-        if found is before and found["status"] > 0:
+        if found is before and found["status"] not in (0, -2):
             found = _beyond_a_kink(a, found, trace, rows, evaluate, options)
             if found is before:
                 found = _beyond_gauss_newton(a, found, trace, rows, evaluate, options)

@@ -323,7 +323,7 @@ def _go_on_from_kinks(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict
         still = x == start
         if not np.any(still):
             return
-        still &= ((found["status"] > 0) & (found["cost"] > 0))[:, None]
+        still &= ((found["status"] >= 0) & (found["cost"] > 0))[:, None]
         lowest = _Lowest(a, one, x, found["cost"])
         for i in range(a.n):
             some = np.flatnonzero(still[:, i])
@@ -347,7 +347,7 @@ def _go_on_from_saddles(a: _Arguments, one: _Prototype, x: np.ndarray, found: di
         return
     for _ in range(_MOST_KINKS):
         lowest = _Lowest(a, one, x, found["cost"])
-        unsolved = (found["status"] <= 0) | ~(found["cost"] > 0)
+        unsolved = (found["status"] < 0) | ~(found["cost"] > 0)
         for i, j in pairs:
             first, other = x[:, i], x[:, j]
             together = (a.starts[:, i] == a.starts[:, j]) & (np.abs(first - other) <= _TOGETHER * np.abs(first))

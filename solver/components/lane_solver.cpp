@@ -8,6 +8,7 @@
 #include "../linear/factor/dense_rows.hpp"
 #include "../linear/factor/normal_system.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
+#include "../model/corners.hpp"
 #include "../plan/decide.hpp"
 
 #include <algorithm>
@@ -53,7 +54,10 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
       lower_(lower),
       upper_(upper),
       free_number_(group.scalars, ComponentGroup::kFixed) {
-  for (const ComponentKernel& kernel : group.kernels) kernels_.emplace_back(kernel, options.bits);
+  for (const ComponentKernel& kernel : group.kernels) {
+    kernels_.emplace_back(kernel, options.bits);
+    has_corners_ |= topograd::has_corners(kernel.term->topology->program);
+  }
   const cpu::TileOps<double>& ops = cpu::tile_ops<double>(options.bits);
   for (std::uint32_t k = 0; k < group.scalars; ++k)
     if (group.column[k] != ComponentGroup::kFixed) free_number_[k] = free_++;
@@ -846,7 +850,7 @@ void LaneSolver::end_unsettled(std::size_t at) {
 /// known; else the next step is theirs.
 bool LaneSolver::is_settled(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  if (!lane.rules.may_ask_exactly() || !has_exact_model()) return true;
+  if (!lane.rules.may_ask_exactly() || !has_exact_model() || program_.has_corners()) return true;
   lane.rules.set_exact_gain(exact_gain(at, here_columns()));
   if (lane.rules.check_exact_gain()) return true;
   lane.rules.doubt(lane.report.model_decrease);

@@ -61,6 +61,8 @@ class LaneProgram {
   std::uint32_t most_by_rows() const { return most_by_rows_; }
   /// Of the rules of each component.
   StepRules::Terms terms() const;
+  /// Some of its residuals may have corners.
+  bool has_corners() const { return has_corners_; }
   /// Most lanes whose numbers stay in a thread's cache; not more than so many components need.
   std::size_t lanes(std::size_t components) const;
 
@@ -78,6 +80,7 @@ class LaneProgram {
   std::vector<LaneKernel> kernels_;
   std::vector<std::unique_ptr<Manifold>> manifolds_;
   std::uint32_t free_ = 0, most_by_rows_ = 0;
+  bool has_corners_ = false;
   std::vector<std::uint32_t> free_number_;
   std::size_t most_lanes_ = 0;
 };

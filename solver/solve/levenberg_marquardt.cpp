@@ -3,6 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../host/tangent_space.hpp"
+#include "../model/corners.hpp"
 #include "../model/nonfinite.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
@@ -499,7 +500,10 @@ Verdict Minimizer::confirmed(Engines& engines, StepSolver& solver, const Verdict
   if (undamped == StepRules::Undamped::agrees) return verdict;
   if (undamped == StepRules::Undamped::unsettled) {
     const bool known = rules_.may_ask_exactly() && summary_.unknowns <= kMostCurved &&
-                       has_exact_model(engines.here(), model_);
+                       has_exact_model(engines.here(), model_) &&
+                       std::ranges::none_of(model_.model.terms, [](const runtime::Term& term) {
+                         return has_corners(term.topology->program);
+                       });
     if (known) ask_exact_model(engines, solver);
     if (!known || rules_.check_exact_gain()) return verdict;
     rules_.doubt(report.model_decrease);

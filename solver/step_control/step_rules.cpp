@@ -352,7 +352,11 @@ StepRules::Undamped StepRules::judge_undamped(const StepReport& undamped) {
   const double least = least_contradiction();
   if (!facts.valid || !(undamped.model_decrease > least)) return Undamped::agrees;
   exact_ = !facts.nonfinite && facts.change > least && facts.gain > options_->min_relative_decrease;
-  if (!exact_ && !(retried_ - point_.cost > least)) return Undamped::unsettled;
+  if (!exact_ && !(retried_ - point_.cost > least)) {
+    const double most = most_optimality(options_->function_tolerance);
+    return undamped.model_decrease > most * most * point_.cost ? Undamped::unsettled
+                                                               : Undamped::agrees;
+  }
   const bool dogleg = options_->method == Method::dogleg;
   const double most = 0.5 / undamped_lambda(options_->precision);
   if (exact_) {

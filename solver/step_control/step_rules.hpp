@@ -224,7 +224,7 @@ class StepRules {
   double least_contradiction() const;
   /// What the trial of such a step says about a verdict.
   enum class Undamped : std::uint8_t {
-    agrees,     ///< it promises no more than the tolerance
+    agrees,     ///< it promises no more than the tolerance, or little more and in vain
     is_taken,   ///< it takes more from the cost than the tolerance: request() asks for it next
     is_long,    ///< it promises more, but the cost does not follow: damping grows from next to none
     unsettled,  ///< the same again, and nothing was gained meanwhile

@@ -129,6 +129,19 @@ TEST(Judge, SeesWhatIsNoMinimum) {
   EXPECT_EQ(test::contradiction(problem, {}, said), "");
 }
 
+bool is_curved_valley(const Summary& summary) {
+  return summary.message.find("a curved valley") != std::string::npos;
+}
+
+/// What a long solve with a small tolerance takes from the cost at a problem's point, as a share.
+double left_to_gain(Problem& problem) {
+  SolverOptions options = usual();
+  options.function_tolerance = 1e-13;
+  options.max_iterations = 20000;
+  const Summary summary = solve(problem, options);
+  return 1 - summary.final_cost / summary.initial_cost;
+}
+
 TEST(Verdict, ConvergenceIsWhereTheGradientVanishes) {
   const std::vector<Way> all = ways();
   for (unsigned seed = 0; seed < problem_count(460); ++seed) {
@@ -141,7 +154,9 @@ TEST(Verdict, ConvergenceIsWhereTheGradientVanishes) {
       if (p->smooth) {
         EXPECT_EQ(test::contradiction(p->problem, way.options, summary), "") << where;
       }
-      if (way.settles && p->smooth) {
+      if (way.settles && p->smooth && is_curved_valley(summary)) {
+        EXPECT_GT(left_to_gain(p->problem), usual().function_tolerance) << where;
+      } else if (way.settles && p->smooth) {
         EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
       }
       if (!p->convex || !way.settles) continue;
@@ -208,6 +223,11 @@ TEST(Verdict, IsThatOfTheSameProblemInDisguise) {
       const std::string where =
           p->name() + ", " + as.name + ": " + summary.message + "; plain: " + expected.message;
       if (!p->smooth) continue;
+      // Steps within bounds may lead into a valley that others do not meet.
+      if (is_curved_valley(summary) && as.name.starts_with("bounds")) {
+        EXPECT_GT(left_to_gain(other.problem()), usual().function_tolerance) << where;
+        continue;
+      }
       EXPECT_EQ(summary.termination, expected.termination) << where;
       if (!as.has_no_weight) {
         EXPECT_EQ(test::contradiction(other.problem(), usual(), summary), "") << where;
