@@ -1084,6 +1084,35 @@ bool LaneSolver::holds_exactly(std::size_t at, std::span<const std::uint32_t> lo
   return static_cast<bool>(lane.rules.check_exact_gain());
 }
 
+/// Coordinates whose columns may have vanished.
+std::vector<std::uint32_t> LaneSolver::find_lost(std::size_t at) const {
+  std::vector<std::uint32_t> lost;
+  for (std::uint32_t k = 0; k < n_; ++k)
+    if (may_be_lost(at, k)) lost.push_back(k);
+  return lost;
+}
+
+/// The next pass evaluates the probe as it is, for this phase.
+void LaneSolver::go_to(std::size_t at, Phase phase) {
+  numbers_.length[at] = 0;
+  lanes_now_[at].phase = phase;
+  lanes_now_[at].ended = false;
+}
+
+/// Compares this end, or the place where the lane is stuck, with the end before the turn. False if
+/// that one counts, to which the lane goes back.
+bool LaneSolver::settle_turn(std::size_t at, bool stuck, bool lost) {
+  Lane& lane = lanes_now_[at];
+  const End end = stuck ? End::lost_columns : lane.result.end;
+  const bool better =
+      lane.lost_columns.settle(lane.here_cost, {end}, lost, options_.function_tolerance);
+  if (!better || !stuck) lane.result.end = lane.lost_columns.verdict().end;
+  if (better) return true;
+  for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = lane.left[s];
+  go_to(at, Phase::back);
+  return false;
+}
+
 /// A lane that has ended, or is stuck, goes on from another point where columns have vanished.
 void LaneSolver::reconsider(std::size_t at) {
   Lane& lane = lanes_now_[at];
@@ -1093,39 +1122,23 @@ void LaneSolver::reconsider(std::size_t at) {
   if (!options_.scale_free || lane.settled || !(lane.ended || stuck)) return;
   const bool converged = lane.ended && termination(result.end) == Termination::CONVERGENCE;
   if (!converged && !stuck && !lane.lost_columns.is_open()) return;
-  std::vector<std::uint32_t> columns;
-  for (std::uint32_t k = 0; (converged || stuck) && k < n_; ++k)
-    if (may_be_lost(at, k)) columns.push_back(k);
-  bool lost = !columns.empty();
   if (stuck) lane.stuck_at = result.successful + result.unsuccessful;
-  if (lost && holds_exactly(at, columns)) {
-    lost = false;
+  std::vector<std::uint32_t> lost;
+  if (converged || stuck) lost = find_lost(at);
+  if (!lost.empty() && holds_exactly(at, lost)) {
+    lost.clear();
     if (stuck) result.end = lane.rules.check_exact_gain().end;
     lane.ended = true;
     stuck = false;
   }
-  if (stuck && !lost) return;
-  const auto go_to = [&](Phase phase) {
-    numbers_.length[at] = 0;
-    lane.phase = phase;
-    lane.ended = false;
-  };
-  if (lane.lost_columns.is_open()) {
-    const End end = stuck ? End::lost_columns : result.end;
-    const bool better =
-        lane.lost_columns.settle(lane.here_cost, {end}, lost, options_.function_tolerance);
-    if (!better || !stuck) result.end = lane.lost_columns.verdict().end;
-    if (!better) {
-      for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = lane.left[s];
-      return go_to(Phase::back);
-    }
-  }
-  if (!lost || !lane.lost_columns.may_turn() ||
+  if (stuck && lost.empty()) return;
+  if (lane.lost_columns.is_open() && !settle_turn(at, stuck, !lost.empty())) return;
+  if (lost.empty() || !lane.lost_columns.may_turn() ||
       result.successful + result.unsuccessful >= options_.max_iterations)
     return;
   lane.left = point(at);
   probe_lost(at);
-  go_to(Phase::turn);
+  go_to(at, Phase::turn);
 }
 
 /// Puts the probe where the lane is, with unknowns whose columns may be lost back at the start.

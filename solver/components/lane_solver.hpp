@@ -229,6 +229,9 @@ class LaneSolver {
   double way(std::size_t at, std::uint32_t k) const;
   bool may_be_lost(std::size_t at, std::uint32_t k) const;
   bool holds_exactly(std::size_t at, std::span<const std::uint32_t> lost);
+  std::vector<std::uint32_t> find_lost(std::size_t at) const;
+  void go_to(std::size_t at, Phase phase);
+  bool settle_turn(std::size_t at, bool stuck, bool lost);
   void reconsider(std::size_t at);
   void probe_lost(std::size_t at);
   void turn(std::size_t at);
