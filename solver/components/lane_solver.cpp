@@ -8,7 +8,6 @@
 #include "../linear/factor/dense_rows.hpp"
 #include "../linear/factor/normal_system.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
-#include "../model/corners.hpp"
 #include "../plan/decide.hpp"
 
 #include <algorithm>
@@ -25,6 +24,7 @@ using cpu::kLanes;
 using cpu::kTile;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnit = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Bytes of the columns of one thread that stay in its cache.
@@ -98,9 +98,10 @@ struct LaneSolver::Lane {
   double here_cost = 0;                    // of the point
   double kept_cost = 0, kept_squares = 0;  // of the probe that is kept
   runtime::StepReport report;
-  double share = 0;  // damped_share() of the full step
-  double gain = 0;   // that the step of second derivatives promises
-  int tries = 0;     // of such a step
+  double share = 0;                     // damped_share() of the full step
+  std::optional<QuadraticModel> model;  // at the point, while steps of it are tried
+  int tries = 0;
+  double gain = 0;  // that the last of them promises
   ProjectedSearch search;
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
@@ -439,8 +440,13 @@ void LaneSolver::take_kept(std::size_t at) {
 
 /// The scalars of the point.
 std::vector<double> LaneSolver::point(std::size_t at) const {
+  return scalars_of(at, numbers_.here_x);
+}
+
+/// The scalars of a lane in columns.
+std::vector<double> LaneSolver::scalars_of(std::size_t at, double* columns) const {
   std::vector<double> x(group_.scalars);
-  for (std::size_t s = 0; s < x.size(); ++s) x[s] = number(numbers_.here_x, s, at);
+  for (std::size_t s = 0; s < x.size(); ++s) x[s] = number(columns, s, at);
   return x;
 }
 
@@ -604,6 +610,7 @@ void LaneSolver::take_solution(std::size_t at) {
     return try_length(at, 1);
   }
   if (asked == Solve::exact) {
+    lane.model = exact_model(at, here_columns());
     lane.tries = 0;
     if (curve(at)) return;
     lane.rules.accepts_exact(0);
@@ -737,33 +744,20 @@ void LaneSolver::find_exact_gain(std::size_t at, double change, const PointColum
   if (rules.needs_exact_gain(change)) rules.set_exact_gain(exact_gain(at, from));
 }
 
-/// The exact model of a lane's component, over the coordinates that move.
-struct LaneSolver::ExactModel {
-  std::vector<double> x;
-  std::vector<Eigen::Index> moving;
-  NewtonDecrement decrement;
-};
-
-/// None on manifolds, for many unknowns, and where there is no decrement.
-std::optional<LaneSolver::ExactModel> LaneSolver::exact_model(std::size_t at,
-                                                              const PointColumns& from,
-                                                              std::optional<double> damping) {
+/// The cost of a lane's component to the second order, over the coordinates that move. None on
+/// manifolds, for many unknowns, and where none moves.
+std::optional<QuadraticModel> LaneSolver::exact_model(std::size_t at, const PointColumns& from) {
   if (!has_exact_model()) return std::nullopt;
-  std::vector<double> x(group_.scalars), squares;
-  for (std::uint32_t s = 0; s < group_.scalars; ++s) x[s] = number(from.x, s, at);
-  std::vector<Eigen::Index> moving;
+  std::vector<double> x = scalars_of(at, from.x), squares;
   QuadraticModel model;
   for (std::uint32_t k = 0; k < n_; ++k) {
     squares.push_back(number(from.matrix, packed(n_, k, k), at));
     const std::uint32_t s = coordinates_[k].scalar;
-    if (is_held(at, s, x[s], number(from.gradient, k, at))) continue;
-    moving.push_back(k);
-    model.unknowns.push_back(k);
+    if (!is_held(at, s, x[s], number(from.gradient, k, at))) model.unknowns.push_back(k);
   }
-  if (moving.empty()) return std::nullopt;
-  constexpr double kUnit = std::numeric_limits<double>::epsilon();
+  if (model.unknowns.empty()) return std::nullopt;
   const std::vector<double> noise = gradient_noise(squares, lanes_now_[at].rules.point(), kUnit);
-  const auto size = static_cast<Eigen::Index>(moving.size());
+  const auto size = static_cast<Eigen::Index>(model.unknowns.size());
   model.gradient.resize(size);
   model.squares.resize(size);
   model.noise.resize(size);
@@ -773,47 +767,45 @@ std::optional<LaneSolver::ExactModel> LaneSolver::exact_model(std::size_t at,
     model.squares[j] = squares[k];
     model.noise[j] = noise[k];
   }
-  model.hessian = hessian_at(at, x)(moving, moving);
-  std::optional<NewtonDecrement> decrement =
-      damping ? NewtonDecrement::make(std::move(model), kUnit, *damping)
-              : NewtonDecrement::make_singular(model, kUnit);
-  if (!decrement) return std::nullopt;
-  return ExactModel{std::move(x), std::move(moving), std::move(*decrement)};
+  model.hessian = hessian_at(at, x)(model.unknowns, model.unknowns);
+  return model;
 }
 
-/// What exact_gain() is in a solve of its own.
+/// Returns what topograd::exact_gain() returns for a solve of its own.
 double LaneSolver::exact_gain(std::size_t at, const PointColumns& from,
                               std::span<const LeastCurvature> asked) {
-  std::optional<ExactModel> model = exact_model(at, from, std::nullopt);
-  if (!model) return kInfinity;
-  std::vector<double>& x = model->x;
-  for (std::size_t j = 0; j < model->moving.size(); ++j) {
-    const std::uint32_t s = coordinates_[static_cast<std::size_t>(model->moving[j])].scalar;
-    x[s] += model->decrement.step()[static_cast<Eigen::Index>(j)];
+  const std::optional<QuadraticModel> model = exact_model(at, from);
+  const auto decrement = model ? NewtonDecrement::make_singular(*model, kUnit) : std::nullopt;
+  if (!decrement) return kInfinity;
+  const std::vector<std::uint32_t>& unknowns = decrement->unknowns();
+  std::vector<double> x = scalars_of(at, from.x);
+  for (std::size_t j = 0; j < unknowns.size(); ++j) {
+    const std::uint32_t s = coordinates_[unknowns[j]].scalar;
+    x[s] += decrement->step()[static_cast<Eigen::Index>(j)];
     if (group_.bounded) x[s] = std::clamp(x[s], number(lower_, s, at), number(upper_, s, at));
   }
   Eigen::VectorXd residuals;
   Eigen::MatrixXd jacobian;
   rows_at(at, x, residuals, &jacobian);
-  Eigen::VectorXd left = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(model->moving.size()));
+  Eigen::VectorXd left = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(unknowns.size()));
   for (Eigen::Index j = 0; j < left.size(); ++j)
     for (Eigen::Index row = 0; row < residuals.size(); ++row)
-      left[j] += jacobian(row, model->moving[static_cast<std::size_t>(j)]) * residuals[row];
-  return model->decrement.gain_that_holds(left, asked);
+      left[j] += jacobian(row, unknowns[static_cast<std::size_t>(j)]) * residuals[row];
+  return decrement->gain_that_holds(left, asked);
 }
 
-/// Tries the next step of the exact model from the point; false if there is none.
+/// Tries the next step of the exact model at the point; false if there is none.
 bool LaneSolver::curve(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  std::optional<ExactModel> model;
-  while (!model && lane.tries < lane.rules.exact_tries())
-    model = exact_model(at, here_columns(), exact_damping(lane.tries++));
-  if (!model) return false;
+  std::optional<NewtonDecrement> decrement;
+  while (lane.model && !decrement && lane.tries < lane.rules.exact_tries())
+    decrement = NewtonDecrement::make(*lane.model, kUnit, exact_damping(lane.tries++));
+  if (!decrement) return false;
   for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.delta, k, at) = 0;
-  for (std::size_t j = 0; j < model->moving.size(); ++j)
-    number(numbers_.delta, static_cast<std::size_t>(model->moving[j]), at) =
-        model->decrement.step()[static_cast<Eigen::Index>(j)];
-  lane.gain = model->decrement.gain();
+  for (std::size_t j = 0; j < decrement->unknowns().size(); ++j)
+    number(numbers_.delta, decrement->unknowns()[j], at) =
+        decrement->step()[static_cast<Eigen::Index>(j)];
+  lane.gain = decrement->gain();
   lane.phase = Phase::exact;
   try_length(at, 1);
   return true;
@@ -1010,10 +1002,8 @@ void LaneSolver::begin(std::size_t at) {
 bool LaneSolver::refuse_underflow(std::size_t at) {
   const runtime::PointReport& point = lanes_now_[at].rules.point();
   if (point.cost != 0 || point.gradient_max_norm != 0) return false;
-  std::vector<double> x(group_.scalars);
-  for (std::size_t s = 0; s < x.size(); ++s) x[s] = number(numbers_.x, s, at);
   Eigen::VectorXd residuals;
-  rows_at(at, x, residuals, nullptr);
+  rows_at(at, scalars_of(at, numbers_.x), residuals, nullptr);
   const double most = residuals.size() == 0 ? 0 : residuals.cwiseAbs().maxCoeff();
   return most > 0 && most * most < std::numeric_limits<double>::min();
 }

@@ -173,6 +173,7 @@ class LaneSolver {
   void keep_probe(std::size_t at);
   void take_kept(std::size_t at);
   std::vector<double> point(std::size_t at) const;
+  std::vector<double> scalars_of(std::size_t at, double* columns) const;
   Eigen::MatrixXd basis(std::span<const double> entries) const;
   std::vector<double> outputs_of(const runtime::cpu::TileKernel<double>& kernel,
                                  std::span<const double> numbers);
@@ -208,11 +209,8 @@ class LaneSolver {
     return {numbers_.here_x, numbers_.here_gradient, numbers_.here_matrix};
   }
   bool is_held(std::size_t at, std::uint32_t scalar, double x, double g) const;
-  struct ExactModel;
   bool has_exact_model() const { return !group_.on_manifolds && n_ <= kMostCurved; }
-  ///   damping  none: as exact_gain() takes it
-  std::optional<ExactModel> exact_model(std::size_t at, const PointColumns& from,
-                                        std::optional<double> damping);
+  std::optional<QuadraticModel> exact_model(std::size_t at, const PointColumns& from);
   void find_exact_gain(std::size_t at, double change, const PointColumns& from);
   double exact_gain(std::size_t at, const PointColumns& from,
                     std::span<const LeastCurvature> asked = {});

@@ -3,7 +3,6 @@
 
 #include "../../ir/error.hpp"
 #include "../host/tangent_space.hpp"
-#include "../model/corners.hpp"
 #include "../model/nonfinite.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"

@@ -2,6 +2,8 @@
 // would have other bits on processors with other registers.
 #include "newton_decrement.hpp"
 
+#include "../../ir/op.hpp"
+#include "../../ir/program.hpp"
 #include "convergence.hpp"
 
 #include <algorithm>
@@ -37,6 +39,15 @@ std::vector<double> gradient_noise(std::span<const double> column_squares,
   out.reserve(column_squares.size());
   for (const double square : column_squares) out.push_back(std::sqrt(square) * rows);
   return out;
+}
+
+bool has_corners(const ir::Program& program) {
+  return std::ranges::any_of(program.nodes, [](const ir::Node& node) {
+    const ir::OpInfo& op = ir::info(node.op);
+    return op.steps || op.boolean || op.composite || op.facts == ir::FactRule::magnitude ||
+           op.facts == ir::FactRule::minimum || op.facts == ir::FactRule::maximum ||
+           op.facts == ir::FactRule::choice;
+  });
 }
 
 double exact_damping(int k) { return k == 0 ? 0 : std::pow(10.0, k - 7); }

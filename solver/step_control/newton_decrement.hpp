@@ -13,6 +13,10 @@
 #include <utility>
 #include <vector>
 
+namespace topograd::ir {
+struct Program;
+}
+
 namespace topograd {
 
 /// Unknowns up to which the Hessian is taken.
@@ -47,6 +51,10 @@ struct QuadraticModel {
 double exact_damping(int k);
 inline constexpr int kMostExactTries = 11;
 
+/// True if a program has magnitudes, minima, choices, steps or operations made of these. Its
+/// residuals may have corners then, and second derivatives say nothing about their other side.
+bool has_corners(const ir::Program& program);
+
 /// The minimum of a quadratic model with positive definite H. Units of the unknowns and of the cost
 /// decide nothing. All sums are in one order, so that the bits are the same on every machine.
 class NewtonDecrement {
@@ -59,6 +67,8 @@ class NewtonDecrement {
   /// may have directions in which neither cost nor gradient change.
   static std::optional<NewtonDecrement> make_singular(const QuadraticModel& at, double unit);
 
+  /// Those that move, as in the model.
+  const std::vector<std::uint32_t>& unknowns() const { return at_.unknowns; }
   /// −H⁻¹g.
   const Eigen::VectorXd& step() const { return step_; }
   /// ½ g·H⁻¹g, which the step promises.

@@ -8,6 +8,7 @@
 #include "../../ir/machine/formatted.hpp"
 #include "../../ir/machine/state_record.hpp"
 #include "line_search.hpp"
+#include "newton_decrement.hpp"
 #include "solve_control.hpp"
 
 namespace topograd {
@@ -238,6 +239,8 @@ bool StepRules::accepts_exact(double change) {
   }
   return accepted;
 }
+
+int StepRules::exact_tries() const { return unsettled_ > 0 ? kMostExactTries : 1; }
 
 Verdict StepRules::check_settled() const {
   if (unsettled_ == 0) return {};

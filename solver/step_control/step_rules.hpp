@@ -11,7 +11,6 @@
 #include "../options.hpp"
 #include "../summary.hpp"
 #include "convergence.hpp"
-#include "newton_decrement.hpp"
 #include "trust_region.hpp"
 
 namespace topograd::ir {
@@ -177,7 +176,7 @@ class StepRules {
   ///   change  of the cost; 0 if none was found
   bool accepts_exact(double change);
   /// Most dampings of such a step that are tried.
-  int exact_tries() const { return unsettled_ > 0 ? kMostExactTries : 1; }
+  int exact_tries() const;
   /// The end where a verdict was unsettled and second derivatives, too, know no step.
   Verdict check_settled() const;
   /// The end at the point: limits, then the radius.
@@ -278,9 +277,9 @@ class StepRules {
   bool undamped_ = false;  // the next trial is a pure Gauss–Newton step
   bool exact_ = false;     // the next trial has no damping at all
   bool retries_ = false;   // the damping grows from next to none, until a step is taken
-  double unsettled_ = 0;   // what a step without damping promised in vain; 0: no verdict waits
   /// The cost where it last began to.
   double retried_ = std::numeric_limits<double>::infinity();
+  double unsettled_ = 0;  // what a step without damping promised in vain; 0: no verdict waits
   int waits_ = 0, most_waits_ = 0;  // steps at the largest radius before the next such trial
   struct FirstTrial {
     bool open = true;              // no step was refused at this point yet

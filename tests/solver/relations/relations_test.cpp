@@ -133,7 +133,7 @@ bool is_curved_valley(const Summary& summary) {
   return summary.message.find("a curved valley") != std::string::npos;
 }
 
-/// What a long solve with a small tolerance takes from the cost at a problem's point, as a share.
+/// Returns the share of the cost that a long solve with a small tolerance takes from it.
 double left_to_gain(Problem& problem) {
   SolverOptions options = usual();
   options.function_tolerance = 1e-13;
