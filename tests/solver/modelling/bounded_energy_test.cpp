@@ -144,12 +144,12 @@ TEST(BoundedEnergies, NormalDistributionByMaximumLikelihood) {
 TEST(BoundedEnergies, ActiveSetsOfManyCoordinates) {
   for (const Method method : {Method::lbfgs, Method::newton}) {
     SCOPED_TRACE(name(method));
-    constexpr std::size_t n = 400;
-    std::vector<double> values(n, 0.5), target(n);
-    for (std::size_t k = 0; k < n; ++k) target[k] = 2 * std::sin(0.7 * static_cast<double>(k));
+    constexpr std::size_t kCount = 400;
+    std::vector<double> values(kCount, 0.5), target(kCount);
+    for (std::size_t k = 0; k < kCount; ++k) target[k] = 2 * std::sin(0.7 * static_cast<double>(k));
     Problem problem;
     const Parameters x = problem.add_parameters(values);
-    for (std::size_t k = 0; k < n; ++k) {
+    for (std::size_t k = 0; k < kCount; ++k) {
       problem.set_bounds(x, k, 0, 0, 1);
       problem.add_energy(exp(x[k] - target[k]) - x[k] + target[k]);
     }
@@ -158,7 +158,7 @@ TEST(BoundedEnergies, ActiveSetsOfManyCoordinates) {
                                             .max_iterations = 300,
                                             .function_tolerance = 1e-15});
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
-    for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t k = 0; k < kCount; ++k)
       EXPECT_NEAR(values[k], std::min(std::max(target[k], 0.0), 1.0), 1e-5) << k;
   }
 }

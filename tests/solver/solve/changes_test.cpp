@@ -53,7 +53,7 @@ struct Change {
 };
 
 const std::vector<Change>& changes() {
-  static const std::vector<Change> all = {
+  static const std::vector<Change> kAll = {
       {"add_parameters", [](Fit& f) { f.problem->add_parameters(f.more); }},
       {"add_data", [](Fit& f) { f.problem->add_data(f.more); }},
       {"add_uniform", [](Fit& f) { f.problem->add_uniform(2); }},
@@ -77,7 +77,7 @@ const std::vector<Change>& changes() {
       {"Problem: move", [](Fit& f) { *f.problem = Problem(); }},
       {"solve", [](Fit& f) { solve(*f.problem); }},
   };
-  return all;
+  return kAll;
 }
 
 void expect_refused(const std::function<void()>& f, const std::string& begins) {
