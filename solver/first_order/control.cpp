@@ -2,12 +2,14 @@
 #include "control.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/state_record.hpp"
 #include "../step_control/convergence.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -131,11 +133,38 @@ bool DescentControl::accepted(IterationSummary iteration, double cost, const Gra
   } else if (settling != Settling::never) {
     const std::optional<Met> met = met_by(iteration, x_norm, settling);
     small_but_loose = met && options_.scale_free && settling == Settling::loose;
-    if (met && !small_but_loose) control_.converge(met->what, met->value, met->bound);
+    if (options_.scale_free && settling == Settling::newton)
+      met_ = met;
+    else if (met && !small_but_loose)
+      converge(*met);
   }
   record(iteration, norms);
   check_limits(norms);
   return small_but_loose;
+}
+
+void DescentControl::converge(const Met& met) {
+  control_.converge(met.by_cost ? "function tolerance reached: |cost change|"
+                                : "parameter tolerance reached: step norm",
+                    met.value, met.bound);
+}
+
+bool DescentControl::settles(double decrease) {
+  const std::optional<Met> met = std::exchange(met_, std::nullopt);
+  const double bound = cost_resolution(options_, summary_.initial_cost, summary_.final_cost);
+  if (!met || !(decrease <= bound)) return false;
+  converge(*met);
+  return true;
+}
+
+void DescentControl::transfer(ir::StateRecord& record) {
+  bool waits = met_.has_value();
+  Met met = met_.value_or(Met{});
+  record.value("a tolerance is met", waits);
+  record.value("by the cost", met.by_cost);
+  record.value("its number", met.value);
+  record.value("its bound", met.bound);
+  if (waits) met_ = met;
 }
 
 DescentControl::Last DescentControl::last_steps(const IterationSummary& iteration,
@@ -171,15 +200,13 @@ std::optional<DescentControl::Met> DescentControl::met_by(const IterationSummary
   const double function = options_.function_tolerance, parameter = options_.parameter_tolerance;
   const double cost_bound = function * std::abs(iteration.cost);
   const Last last = last_steps(iteration, settling);
-  if (last.decrease <= cost_bound)
-    return Met{"function tolerance reached: |cost change|", last.decrease, cost_bound};
+  if (last.decrease <= cost_bound) return Met{true, last.decrease, cost_bound};
   // ‖x‖ depends on the origin and the way on the start: steps are small against both.
   const double size = options_.scale_free ? std::min(x_norm, path_) : x_norm + parameter;
   const double gained = std::abs(summary_.initial_cost - iteration.cost);
   const bool promises = options_.scale_free && function > 0 &&
                         last.decrease > std::max(cost_bound, kPromise * function * gained);
-  if (last.step <= parameter * size && !promises)
-    return Met{"parameter tolerance reached: step norm", last.step, parameter * size};
+  if (last.step <= parameter * size && !promises) return Met{false, last.step, parameter * size};
   return std::nullopt;
 }
 

@@ -17,6 +17,10 @@
 #include "../step_control/solve_control.hpp"
 #include "../summary.hpp"
 
+namespace topograd::ir {
+class StateRecord;
+}
+
 namespace topograd {
 
 /// True if a coordinate is in a set that may be empty.
@@ -106,7 +110,9 @@ enum class Settling {
   never,   ///< it goes uphill, too
   window,  ///< by the last tenth of its steps together, and at least five: its directions follow
            ///< curvature of a few steps only, so that one small change says nothing
-  newton,  ///< by a step and the ratio of its decrease to that of the step before
+  newton,  ///< by a step and the ratio of its decrease to that of the step before, if the next step
+           ///< promises no more: one that leads back into a valley says nothing about the way along
+           ///< it
   loose,   ///< the same, but its linear system was solved so loosely that the step says nothing
            ///< about weak directions: a small one asks for an exact one
 };
@@ -133,6 +139,12 @@ class DescentControl {
   ///   x_norm    ‖x‖ before the step; not for Settling::never
   bool accepted(IterationSummary iteration, double cost, const GradientNorms& gradient,
                 double x_norm, Settling settling);
+  /// Ends at a tolerance that the last step has met, if the next one promises no more than it.
+  /// Returns true if it does.
+  ///
+  ///   decrease  that the next step promises
+  bool settles(double decrease);
+  void transfer(ir::StateRecord& record);
   /// Records a rejected step.
   void rejected(IterationSummary iteration, const GradientNorms& gradient);
 
@@ -148,17 +160,19 @@ class DescentControl {
   Last last_steps(const IterationSummary& iteration, Settling settling) const;
   /// A tolerance that a step meets.
   struct Met {
-    const char* what;
-    double value, bound;
+    bool by_cost = true;  ///< else by the length of the step
+    double value = 0, bound = 0;
   };
   std::optional<Met> met_by(const IterationSummary& iteration, double x_norm,
                             Settling settling) const;
+  void converge(const Met& met);
   void look_at_gradient(const IterationSummary& iteration, const GradientNorms& norms);
 
   const SolverOptions& options_;
   Summary& summary_;
   SolveControl control_;
-  double path_ = 0;                                                  // sum of ‖step‖
+  std::optional<Met> met_;  // by the last step, while it is not known what the next one promises
+  double path_ = 0;         // sum of ‖step‖
   double least_gradient_ = std::numeric_limits<double>::infinity();  // of steps hidden in rounding
   int idle_ = 0;                                                     // such steps since it fell
 };

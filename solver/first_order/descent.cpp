@@ -159,6 +159,7 @@ class Descent {
   void transfer(ir::StateRecord& record) {
     path_.transfer(record);
     record.value("line search failed before", failed_before_);
+    control_.transfer(record);
   }
   void save() {
     if (checkpoints_ == nullptr) return;
@@ -178,6 +179,7 @@ class Descent {
 
   void iterate() {
     auto [slope, first] = path_.aim();
+    if (control_.settles(-slope * first / 2)) return;
     if (slope == 0) return control_.finish(Termination::FAILURE, "no direction leads down");
     // A model almost without curvature makes steps of any length.
     const double most = kMostPromised * std::max(std::abs(cost_), std::abs(summary_.initial_cost));
