@@ -9,6 +9,7 @@
 #include "../linear/factor/normal_system.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
+#include "../step_control/negative_curvature.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -101,7 +102,8 @@ struct LaneSolver::Lane {
   double share = 0;                     // damped_share() of the full step
   std::optional<QuadraticModel> model;  // at the point, while steps of it are tried
   int tries = 0;
-  double gain = 0;  // that the last of them promises
+  double gain = 0;                     // that the last of them promises
+  std::optional<SaddleSearch> saddle;  // since the last start
   ProjectedSearch search;
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
@@ -295,6 +297,7 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   lane.ended = lane.settled = false;
   lane.lost_columns = {};
   lane.stuck_at = -1;
+  lane.saddle.reset();
   lane.walked = walks_ != nullptr && walks_->began(component);
   load_start(at);
   if (lane.walked) {
@@ -346,8 +349,8 @@ void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double
     for (std::size_t at = 0; at < active_; ++at) consume(at);
     arrive();
     solve();
-    passes_.move(shape_, numbers_, 0, active_);
     for (std::size_t at = 0; at < active_; ++at) reconsider(at);
+    passes_.move(shape_, numbers_, 0, active_);
     end_lanes();
   }
 }
@@ -794,6 +797,67 @@ double LaneSolver::exact_gain(std::size_t at, const PointColumns& from,
   return decrement->gain_that_holds(left, asked);
 }
 
+/// The probe moves along a direction over these coordinates.
+void LaneSolver::set_direction(std::size_t at, std::span<const std::uint32_t> unknowns,
+                               const Eigen::VectorXd& direction) {
+  for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.delta, k, at) = 0;
+  for (std::size_t j = 0; j < unknowns.size(); ++j)
+    number(numbers_.delta, unknowns[j], at) = direction[static_cast<Eigen::Index>(j)];
+}
+
+/// Looks for a lower cost where unknowns are at the zero of a square, which may be a saddle; false
+/// where second derivatives see none.
+bool LaneSolver::leave_saddle(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  const End end = lane.result.end;
+  const bool may = end == End::none || termination(end) == Termination::CONVERGENCE;
+  if (!may || lane.saddle || !lane.rules.may_ask_exactly() || !has_exact_model()) return false;
+  bool vanished = false;
+  for (std::uint32_t k = 0; k < n_ && !vanished; ++k) {
+    const double x = number(numbers_.here_x, coordinates_[k].scalar, at);
+    vanished = LostColumns::has_vanished(
+        entry(k, k, at), std::max(std::abs(x), std::abs(way(at, k))), lane.here_cost);
+  }
+  if (!vanished) return false;
+  const std::optional<QuadraticModel> model = exact_model(at, here_columns());
+  const auto bend = model ? negative_curvature(*model, kUnit) : std::nullopt;
+  if (!bend) return false;
+  set_direction(at, model->unknowns, bend->direction);
+  lane.saddle.emplace(lane.here_cost, bend->curvature, lane.rules.least_contradiction());
+  lane.phase = Phase::saddle;
+  lane.ended = false;
+  try_length(at, lane.saddle->length());
+  return true;
+}
+
+/// A step from the saddle has a cost: the next one, the best one, or the end that was.
+void LaneSolver::look_beside_saddle(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  lane.saddle->judge(numbers_.cost[at]);
+  if (lane.saddle->length() != 0) return try_length(at, lane.saddle->length());
+  if (lane.saddle->best() != 0) {
+    lane.phase = Phase::leave;
+    return try_length(at, lane.saddle->best());
+  }
+  stay(at);
+}
+
+/// Goes on from beside the saddle, if derivatives are finite there.
+void LaneSolver::leave(std::size_t at) {
+  const runtime::PointReport report = report_of(at);
+  if (!std::isfinite(report.gradient_max_norm)) return stay(at);
+  ++lanes_now_[at].result.successful;
+  begin_again(at, report);
+}
+
+/// Nothing was found elsewhere: the lane has ended where it is, or goes on there.
+void LaneSolver::stay(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  lane.phase = Phase::trial;
+  lane.ended = lane.result.end != End::none;
+  step(at);
+}
+
 /// Tries the next step of the exact model at the point; false if there is none.
 bool LaneSolver::curve(std::size_t at) {
   Lane& lane = lanes_now_[at];
@@ -801,10 +865,7 @@ bool LaneSolver::curve(std::size_t at) {
   while (lane.model && !decrement && lane.tries < lane.rules.exact_tries())
     decrement = NewtonDecrement::make(*lane.model, kUnit, exact_damping(lane.tries++));
   if (!decrement) return false;
-  for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.delta, k, at) = 0;
-  for (std::size_t j = 0; j < decrement->unknowns().size(); ++j)
-    number(numbers_.delta, decrement->unknowns()[j], at) =
-        decrement->step()[static_cast<Eigen::Index>(j)];
+  set_direction(at, decrement->unknowns(), decrement->step());
   lane.gain = decrement->gain();
   lane.phase = Phase::exact;
   try_length(at, 1);
@@ -817,7 +878,8 @@ void LaneSolver::judge_exact(std::size_t at) {
   lane.phase = Phase::trial;
   const double change = lane.here_cost - numbers_.cost[at];
   const bool keeps =
-      NewtonDecrement::keeps_promise(lane.gain, change, exact_damping(lane.tries - 1));
+      NewtonDecrement::keeps_promise(lane.gain, change, exact_damping(lane.tries - 1)) &&
+      std::isfinite(report_of(at).gradient_max_norm);
   if (!keeps && curve(at)) return;
   if (lane.rules.accepts_exact(keeps ? change : 0)) {
     lane.result.final_cost = numbers_.cost[at];
@@ -939,6 +1001,8 @@ void LaneSolver::consume(std::size_t at) {
   if (lane.phase == Phase::turn) return turn(at);
   if (lane.phase == Phase::back) return go_back(at);
   if (lane.phase == Phase::exact) return judge_exact(at);
+  if (lane.phase == Phase::saddle) return look_beside_saddle(at);
+  if (lane.phase == Phase::leave) return leave(at);
   const double cost = numbers_.cost[at];
   const runtime::StepReport tried{.step_norm = numbers_.step_norm[at], .trial_cost = cost};
   if (lane.phase == Phase::longer) {
@@ -1084,7 +1148,7 @@ std::vector<std::uint32_t> LaneSolver::find_lost(std::size_t at) const {
 
 /// The next pass evaluates the probe as it is, for this phase.
 void LaneSolver::go_to(std::size_t at, Phase phase) {
-  numbers_.length[at] = 0;
+  numbers_.length[at] = numbers_.moves[at] = 0;
   lanes_now_[at].phase = phase;
   lanes_now_[at].ended = false;
 }
@@ -1121,11 +1185,14 @@ void LaneSolver::reconsider(std::size_t at) {
     lane.ended = true;
     stuck = false;
   }
-  if (stuck && lost.empty()) return;
-  if (lane.lost_columns.is_open() && !settle_turn(at, stuck, !lost.empty())) return;
-  if (lost.empty() || !lane.lost_columns.may_turn() ||
-      result.successful + result.unsuccessful >= options_.max_iterations)
+  if (lane.lost_columns.is_open() && !(stuck && lost.empty()) &&
+      !settle_turn(at, stuck, !lost.empty()))
     return;
+  if (result.successful + result.unsuccessful >= options_.max_iterations) return;
+  if (lost.empty() || !lane.lost_columns.may_turn()) {
+    leave_saddle(at);
+    return;
+  }
   lane.left = point(at);
   probe_lost(at);
   go_to(at, Phase::turn);
@@ -1152,13 +1219,19 @@ void LaneSolver::turn(std::size_t at) {
            LostColumns::is_lost(entry(k, k, at), number(numbers_.matrix, packed(n_, k, k), at));
   if (!had || !std::isfinite(report.cost) || !std::isfinite(report.gradient_max_norm) ||
       out_of_range(report)) {
-    lane.phase = Phase::trial;
-    lane.ended = lane.result.end != End::none;
-    lane.settled = lane.ended;
-    return step(at);
+    if (leave_saddle(at)) return;
+    lane.settled = lane.result.end != End::none;
+    return stay(at);
   }
   const bool was_stuck = lane.result.end == End::none;
   lane.lost_columns.turn(lane.here_cost, {was_stuck ? End::lost_columns : lane.result.end});
+  begin_again(at, report);
+}
+
+/// The probe becomes the point, from which the lane goes on as from a start.
+void LaneSolver::begin_again(std::size_t at, const runtime::PointReport& report) {
+  Lane& lane = lanes_now_[at];
+  lane.saddle.reset();
   lane.result.end = End::none;
   lane.result.by_rows = false;
   lane.result.final_cost = lane.here_cost = report.cost;

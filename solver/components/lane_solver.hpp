@@ -143,7 +143,7 @@ class LaneSolver {
 
  private:
   struct Lane;
-  enum class Phase : std::uint8_t { start, trial, longer, search, confirm, exact, turn, back };
+  enum class Phase : std::uint8_t { start, trial, longer, search, confirm, exact, saddle, leave, turn, back };
   /// The step that a lane asks for: of the linear model, or of second derivatives.
   enum class Solve : std::uint8_t { none, damped, undamped, exact };
 
@@ -216,6 +216,13 @@ class LaneSolver {
                     std::span<const LeastCurvature> asked = {});
   bool curve(std::size_t at);
   void judge_exact(std::size_t at);
+  void set_direction(std::size_t at, std::span<const std::uint32_t> unknowns,
+                     const Eigen::VectorXd& direction);
+  bool leave_saddle(std::size_t at);
+  void look_beside_saddle(std::size_t at);
+  void leave(std::size_t at);
+  void stay(std::size_t at);
+  void begin_again(std::size_t at, const runtime::PointReport& report);
   bool is_settled(std::size_t at);
   void end_unsettled(std::size_t at);
   void step(std::size_t at);

@@ -1,6 +1,8 @@
 // The Newton decrement and its step, from products with the Hessian.
 #include "exact_model.hpp"
 
+#include "../step_control/negative_curvature.hpp"
+
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -67,6 +69,13 @@ std::vector<double> moved(const runtime::Model& model, std::vector<double> x,
   return x;
 }
 
+/// True if derivatives at the engine's point are finite, so that steps can go on from there.
+bool has_gradient(runtime::Engine& engine, std::size_t size) {
+  std::vector<double> gradient(size);
+  engine.gradient(gradient);
+  return std::ranges::all_of(gradient, [](double g) { return std::isfinite(g); });
+}
+
 /// The exact model at the engine's point, over the scalars that move.
 struct Model {
   std::vector<double> x;
@@ -129,13 +138,40 @@ std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel&
                   .step_norm = decrement->step().norm()};
     engine.set_point(out.x);
     out.cost = engine.cost();
-    if (NewtonDecrement::keeps_promise(decrement->gain(), cost - out.cost, exact_damping(k))) {
+    if (NewtonDecrement::keeps_promise(decrement->gain(), cost - out.cost, exact_damping(k)) &&
+        has_gradient(engine, out.x.size())) {
       engine.set_point(at->x);
       return out;
     }
   }
   engine.set_point(at->x);
   return std::nullopt;
+}
+
+std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel& model,
+                                     double unit, double cost, double least,
+                                     const ColumnFacts& columns) {
+  if (columns.squares.empty()) return std::nullopt;
+  const std::optional<Model> at = Model::read(engine, model, columns);
+  const auto bend = at ? negative_curvature(at->numbers, unit) : std::nullopt;
+  if (!bend) return std::nullopt;
+  ExactStep out;
+  const auto move = [&](double length) {
+    const Eigen::VectorXd step = length * bend->direction;
+    out.x = moved(model.model, at->x, at->numbers.unknowns, step);
+    out.step_norm = step.norm();
+    engine.set_point(out.x);
+    out.cost = engine.cost();
+  };
+  SaddleSearch search(cost, bend->curvature, least);
+  while (search.length() != 0) {
+    move(search.length());
+    search.judge(out.cost);
+  }
+  if (search.best() != 0) move(search.best());
+  const bool found = search.best() != 0 && has_gradient(engine, at->x.size());
+  engine.set_point(at->x);
+  return found ? std::optional(std::move(out)) : std::nullopt;
 }
 
 }  // namespace topograd

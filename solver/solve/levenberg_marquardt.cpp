@@ -123,14 +123,10 @@ void Minimizer::set_forcing(Engines& engines, StepSolver& solver) {
 void Minimizer::run(Engines& engines, StepSolver& solver) {
   set_forcing(engines, solver);
   start(engines, solver);
-  check_bounds(engines, solver);
-  save(engines.here(), solver);
+  look_back(engines, solver);
   while (!control_.finished()) {
     advance(engines, solver);
-    check_bounds(engines, solver);
-    while ((control_.finished() || rules_.is_stuck()) && reconsider(engines, solver))
-      check_bounds(engines, solver);
-    save(engines.here(), solver);
+    look_back(engines, solver);
   }
   // If no step was tried from the last point, its loss has not been checked.
   if (rules_.no_step_refused() && (summary_.termination == Termination::CONVERGENCE ||
@@ -141,6 +137,14 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
     summary_.message += "; at " + std::to_string(summary_.num_nonfinite_steps) +
                         " trial points the cost was not finite, at the first of them " +
                         first_nonfinite_;
+}
+
+/// What a new point, or a refused step, leads to: an end, or other points to go on from.
+void Minimizer::look_back(Engines& engines, StepSolver& solver) {
+  check_bounds(engines, solver);
+  while ((control_.finished() || rules_.is_stuck()) && reconsider(engines, solver))
+    check_bounds(engines, solver);
+  save(engines.here(), solver);
 }
 
 void Minimizer::start(Engines& engines, StepSolver& solver) {
@@ -548,7 +552,7 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
     if (!ended) end(rules_.check_exact_gain());
     ended = true;
   }
-  if (!ended && lost.empty()) return false;
+  if (!ended && lost.empty()) return leave_saddle(engines, solver, x, squares);
   const Verdict here = ended ? verdict_ : Verdict{End::lost_columns};
   if (lost_columns_.is_open()) {
     const bool better =
@@ -558,7 +562,9 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
     if (!better) return false;
   }
   left_ = std::move(x);
-  return !lost.empty() && turn(engines, solver, here, lost, squares);
+  if (!lost.empty() && turn(engines, solver, here, lost, squares)) return true;
+  const bool may = !ended || termination(verdict_.end) == Termination::CONVERGENCE;
+  return may && leave_saddle(engines, solver, left_, squares);
 }
 
 void Minimizer::move_to(Engines& engines, StepSolver& solver, std::span<const double> x) {
@@ -588,6 +594,12 @@ bool Minimizer::turn(Engines& engines, StepSolver& solver, const Verdict& verdic
     return false;
   }
   lost_columns_.turn(cost, verdict);
+  begin_again(engines, solver);
+  return true;
+}
+
+/// Forgets the steps before; the minimisation goes on from the engine's point.
+void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
   solver.begin_solve();
   runtime::damped_steps(engines.here()).begin_solve();
   rules_ = make_rules();
@@ -598,6 +610,39 @@ bool Minimizer::turn(Engines& engines, StepSolver& solver, const Verdict& verdic
   gain_.start(point().cost);
   verdict_ = {};
   control_.go_on();
+}
+
+/// A gradient of zero says nothing where unknowns are at the zero of a square: goes on from a point
+/// of lower cost, if second derivatives lead to one. Returns false where they do not.
+///
+///   squares  column_squares() here
+bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
+                             std::span<const double> squares) {
+  if (!rules_.may_ask_exactly() || summary_.num_iterations() >= options_.max_iterations ||
+      summary_.unknowns > kMostCurved)
+    return false;
+  bool vanished = false;
+  for (std::size_t k = 0; k < squares.size() && !vanished; ++k) {
+    const double size = std::max(std::abs(x[k]), std::abs(x[k] - first_[k]));
+    const bool moves = model_.model.constant.empty() || model_.model.constant[k] == 0;
+    vanished = moves && LostColumns::has_vanished(squares[k], size, point().cost);
+  }
+  if (!vanished) return false;
+  const double before = point().cost;
+  const std::optional<ExactStep> found =
+      saddle_step(engines.here(), model_, rounding_unit(options_.precision), before,
+                  rules_.least_contradiction(), column_facts());
+  if (!found) {
+    linearize(engines, solver);
+    return false;
+  }
+  move_to(engines, solver, found->x);
+  begin_again(engines, solver);
+  ++summary_.num_successful_steps;
+  record({.iteration = summary_.num_iterations() + 1,
+          .cost = point().cost,
+          .cost_change = before - point().cost,
+          .step_norm = found->step_norm});
   return true;
 }
 

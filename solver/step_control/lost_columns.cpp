@@ -16,8 +16,12 @@ bool was_stopped(End end) {
 }  // namespace
 
 bool LostColumns::may_be_lost(double square, double moved, double cost) {
+  return moved != 0 && has_vanished(square, moved, cost);
+}
+
+bool LostColumns::has_vanished(double square, double size, double cost) {
   // Factors in turn: squares of distances overflow.
-  return moved != 0 && kVanished * kVanished * 2 * cost >= square * moved * moved;
+  return square == 0 || (size != 0 && kVanished * kVanished * 2 * cost >= square * size * size);
 }
 
 bool LostColumns::is_lost(double square, double square_at_start) {

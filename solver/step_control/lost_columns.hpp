@@ -26,6 +26,12 @@ class LostColumns {
   ///   moved   difference of the unknown from the start
   ///   cost    ½‖r‖²
   static bool may_be_lost(double square, double moved, double cost);
+  /// The column has vanished at the point: an unknown that changes by its own size, or by all the
+  /// way that it has moved, would change the residuals by less than their rounding. So it is at the
+  /// zero of a square, which may be a saddle.
+  ///
+  ///   size  the larger of both
+  static bool has_vanished(double square, double size, double cost);
   /// Least second derivative of the cost by such an unknown that makes the way back to the start
   /// dearer than this share of the cost: then the column has vanished at a minimum.
   ///

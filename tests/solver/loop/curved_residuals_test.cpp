@@ -9,6 +9,7 @@
 #include <functional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -200,6 +201,57 @@ std::vector<Way> ways() {
   add("Gauss-Newton", [](SolverOptions& o) { o.method = Method::gauss_newton; });
   add("separate", [](SolverOptions& o) { o.components = Components::separate; });
   return out;
+}
+
+/// A fit of exact data whose cost has a saddle where unknowns that enter by squares or products are
+/// zero.
+struct Saddle {
+  const char* name;
+  Value (*of)(const Value& a, const Value& b, double t);
+  double a, b;    // of the data
+  double from_a;  // start; that of b is small
+};
+
+std::vector<Saddle> saddles() {
+  return {
+      {"a + b² t", [](const Value& a, const Value& b, double t) { return a + square(b) * t; }, 0.5,
+       1.2, 1},
+      {"a exp(−b² t)",
+       [](const Value& a, const Value& b, double t) { return a * exp(-square(b) * t); }, 2, 0.8, 1},
+      {"a t / (b² + t)",
+       [](const Value& a, const Value& b, double t) { return a * t / (square(b) + t); }, 2, 0.9, 1},
+      {"a cosh(b t)", [](const Value& a, const Value& b, double t) { return a * cosh(b * t); }, 0.5,
+       0.7, 1},
+      {"a b t", [](const Value& a, const Value& b, double t) { return a * b * t; }, 1.1, 0.9, 0},
+  };
+}
+
+// The gradient by b is zero where b is, and no number but the second derivative says that the cost
+// is lower beside it.
+TEST(CurvedResiduals, DoNotEndAtSaddles) {
+  for (const Way& way : ways()) {
+    for (const Saddle& one : saddles()) {
+      for (const double tiny : {0.0, 1e-100, 1e-17, 1e-9}) {
+        for (const auto& [size, unit] : std::vector<std::pair<double, double>>{
+                 {1, 1}, {1e12, 1}, {1e-12, 1}, {1, 1e12}, {1, 1e-12}}) {
+          std::vector<double> x = {std::max(one.from_a, tiny) * unit, tiny * unit};
+          Problem problem;
+          const Parameters unknowns = problem.add_parameters(x, 1);
+          const Value a = unknowns[0] * (1 / unit), b = unknowns[1] * (1 / unit);
+          for (int k = 1; k <= kPoints; ++k) {
+            const double t = 0.15 * k;
+            problem.add_residual(size * (one.of(a, b, t) - one.of(Value(one.a), Value(one.b), t)));
+          }
+          const Summary summary = topograd::solve(problem, way.options);
+          std::ostringstream where;
+          where << way.name << ", " << one.name << " from " << tiny << ", size " << size
+                << ", unit " << unit << ": " << summary.message;
+          EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where.str();
+          EXPECT_LE(summary.final_cost, 1e-9 * summary.initial_cost) << where.str();
+        }
+      }
+    }
+  }
 }
 
 // Saturation a t / (b² + t) is a line on the way to b = ∞. Steps gain less and less there, and

@@ -24,6 +24,9 @@ TEST(LostColumns, AreNoneOfUnitsOrOrigins) {
       }
     }
   }
+  EXPECT_TRUE(LostColumns::has_vanished(0, 0, 1));
+  EXPECT_TRUE(LostColumns::has_vanished(1e-34, 1e-17, 1));
+  EXPECT_FALSE(LostColumns::has_vanished(1, 0, 1));
   EXPECT_TRUE(LostColumns::is_lost(0, 1));
   EXPECT_TRUE(LostColumns::is_lost(1e-30, 1));
   EXPECT_FALSE(LostColumns::is_lost(1e-20, 1));
