@@ -353,6 +353,16 @@ Method method_of(const Problem& problem, Method asked) {
   return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
 }
 
+/// Conjugate gradients stand in for a factor on WebGPU: in graphs of thousands of poses they take
+/// a thousand iterations for what a factor solves at once, and steps that end before are others.
+constexpr int kMostLinearIterations = 5000;
+
+int linear_iterations_of(const Problem& problem, const SolverOptions& options) {
+  const int asked = options.max_linear_iterations;
+  const bool by_default = asked == SolverOptions{}.max_linear_iterations;
+  return by_default && problem.energy_count() == 0 ? kMostLinearIterations : asked;
+}
+
 /// Defaults of solves; names are those of the module.
 ordered_json options_of(const Problem& problem, const SolverOptions& options) {
   const Method method = method_of(problem, options.method);
@@ -362,7 +372,7 @@ ordered_json options_of(const Problem& problem, const SolverOptions& options) {
                       {"gradientTolerance", options.gradient_tolerance},
                       {"parameterTolerance", options.parameter_tolerance},
                       {"linearTolerance", options.linear_tolerance},
-                      {"maxLinearIterations", options.max_linear_iterations}};
+                      {"maxLinearIterations", linear_iterations_of(problem, options)}};
   if (problem.energy_count() == 0) {
     out["initialTrustRegionRadius"] = options.initial_trust_region_radius;
   } else {

@@ -259,7 +259,7 @@ class Descent {
 
   async *#descend() {
     const { energies, x, g, box, history } = this;
-    this.verdict = undefined;
+    this.verdict = this.met = undefined;
     this.search = this.#makeSearch();
     this.path = history.reduce((sum, step) => sum + (step.accepted ? step.stepNorm : 0), 0);
     this.failedBefore = false;
@@ -343,7 +343,7 @@ class Descent {
     return { slope: leadsDown(slope) ? slope : 0, first };
   }
 
-  /** Along −g, of which no model is known: where a linear cost falls by itself, or by the size of x. */
+  /** Along −g, of which no model is known: to where a linear cost vanishes. */
   #firstLength() {
     const size = Math.sqrt(this.norms.squared);
     const byCost = Math.abs(this.cost) / size / size, bySize = norm(this.x) / size;
@@ -355,7 +355,13 @@ class Descent {
   async #iterate() {
     const aim = await this.#aim();
     if (aim === undefined) return undefined;
-    const { slope } = aim;
+    const { slope } = aim, { met } = this;
+    this.met = undefined;
+    // A small step ends if the next one promises no more.
+    if (met !== undefined && -slope * aim.first / 2 <= this.#resolution()) {
+      this.verdict = met;
+      return null;
+    }
     if (slope === 0) {
       this.verdict = verdict("failure", "no direction leads down");
       return null;
@@ -383,7 +389,7 @@ class Descent {
     const step = direction.map((value, c) =>
       box.bounded ? trial[model.scalarOf[c]] - x[model.scalarOf[c]] : point.step * value);
     const xNorm = norm(x), change = this.cost - point.value;
-    for (let c = 0; c < model.m; ++c) direction[c] = trialG[c] - g[c];  // no longer needed
+    for (let c = 0; c < model.m; ++c) direction[c] = trialG[c] - g[c];
     this.search.moved(point.step, step, direction);
     x.set(trial);
     g.set(trialG);
@@ -393,9 +399,10 @@ class Descent {
     const one = { cost: this.cost, change, stepNorm: norm(step), length: point.step, accepted: true,
                   linear: this.linearHere };
     this.path += one.stepNorm;
-    const met = this.#metBy(one, xNorm), loose = this.search.settling === "loose";
-    if (met !== undefined && loose) this.search.tighten();
-    else if (met !== undefined) this.verdict = met;
+    const met = this.#metBy(one, xNorm), { settling } = this.search;
+    if (settling === "window") this.verdict = met;
+    else if (settling === "newton") this.met = met;
+    else if (met !== undefined) this.search.tighten();
     this.#record(one);
     this.#checkLimits();
     return this.#told(one);

@@ -8,7 +8,7 @@ export function vanishingShare(unknowns) {
 
 /** Most entries of the list of products that make JᵀJ, and of a factor's numbers. */
 const mostTargets = 3e7, mostNumbers = 3e7;
-/** Operations of the largest factor that is made unasked, some seconds of work. */
+/** Operations of the largest factor that is made unasked: seconds of work. */
 export const dearestFactor = 3e9;
 /** Widest block that is looked at for being singular. */
 export const widestTested = 16;
@@ -373,7 +373,7 @@ export class Factor {
     return vanished;
   }
 
-  /** What remains for the rows after the pivots, at `to` of the updates; three by three sums. */
+  /** What remains for the rows after the pivots, at `to` of the updates. */
   #update(front, size, k, to) {
     const r = size - k, updates = this.updates;
     for (let i = 0; i < r; i += 3) {
@@ -644,7 +644,7 @@ function triangulate(a, rows, n, right, share) {
   return { order, rank };
 }
 
-/** The shortest y that minimises ‖a y − right‖. Overwrites both. */
+/** The shortest y that minimises ‖a y − right‖; overwrites both. */
 function shortestSolution(a, rows, n, right, share) {
   const { order, rank } = triangulate(a, rows, n, right, share), rest = n - rank;
   /** Solves with the triangle: R y = b. */

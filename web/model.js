@@ -112,7 +112,7 @@ export class Model {
     this.lists = this.terms.map((term) => this.#list(term));
   }
 
-  /** Spreads flags of scalars over columns; a block on a manifold takes that of its first scalar. */
+  /** Spreads flags of scalars over columns; a manifold takes that of its first scalar. */
   columns(flags, out) {
     for (let c = 0; c < this.m; ++c) if (this.scalarOf[c] >= 0) out[c] = flags[this.scalarOf[c]];
     for (const { at, manifold, column } of this.moved)

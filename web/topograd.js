@@ -357,7 +357,7 @@ export class Problem {
     return out;
   }
 
-  /** Pairs of blocks of an array that meet in residuals which meet no third one, each once. */
+  /** Pairs of blocks of an array that meet in residuals without a third one. */
   links(name) {
     const { offset, width, blocks } = this.#array(name), found = new Set();
     for (const { instances, parameters, index } of this.#model.terms) {
