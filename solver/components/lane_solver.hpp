@@ -143,7 +143,18 @@ class LaneSolver {
 
  private:
   struct Lane;
-  enum class Phase : std::uint8_t { start, trial, longer, search, confirm, exact, saddle, leave, turn, back };
+  enum class Phase : std::uint8_t {
+    start,
+    trial,
+    longer,
+    search,
+    confirm,
+    exact,
+    saddle,
+    leave,
+    turn,
+    back
+  };
   /// The step that a lane asks for: of the linear model, or of second derivatives.
   enum class Solve : std::uint8_t { none, damped, undamped, exact };
 
