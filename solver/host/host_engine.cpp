@@ -93,7 +93,7 @@ void HostEngine::move_inner(const std::vector<double>& x, bool trial) {
 
 void HostEngine::evaluate_host() {
   if (host_is_current_) return;
-  host_has_value_ = !std::isnan(host_->linearize(x_, rows_));
+  host_has_value_ = host_->linearize(x_, rows_);
   host_is_current_ = true;
 }
 

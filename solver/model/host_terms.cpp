@@ -144,9 +144,8 @@ double HostTerms::cost(std::span<const double> x) {
   return sum;
 }
 
-double HostTerms::linearize(std::span<const double> x, std::span<double> residuals) {
+bool HostTerms::linearize(std::span<const double> x, std::span<double> residuals) {
   prepare(x, true);
-  double sum = 0;
   std::vector<double*> jacobians;  // by parameter block, of the next row
   for (const Run& run : runs_) {
     jacobians.clear();
@@ -157,25 +156,23 @@ double HostTerms::linearize(std::span<const double> x, std::span<double> residua
     }
     double* r = residuals.data() + run.row;
     for (const Part& part : std::span(parts_).subspan(run.part, run.parts)) {
-      if (!evaluate(part, x, r, jacobians)) return kNaN;
+      if (!evaluate(part, x, r, jacobians)) return false;
       const auto advance = [&](std::uint32_t rows) {
         r += rows;
         for (std::size_t b = 0; b < jacobians.size(); ++b)
           jacobians[b] += std::size_t{rows} * run.widths[b];
       };
       if (!part.has_losses) {
-        sum += square_of({r, part.rows}) / 2;
         advance(part.rows);
         continue;
       }
       for (const HostBlock& block : part.blocks) {
-        sum += cost_of(block, {r, block.rows});
         correct(block, r, jacobians);
         advance(block.rows);
       }
     }
   }
-  return sum;
+  return true;
 }
 
 std::optional<std::string> HostTerms::describe_decreasing_loss(std::span<const double> x) {

@@ -44,11 +44,11 @@ class HostTerms {
   /// ½ Σ ρ; NaN if a block has no value.
   double cost(std::span<const double> x);
   /// Writes corrected residuals into the blocks' rows of `residuals`, and Jacobians into
-  /// jacobian(). Returns the cost; NaN if a block has no value. Parameter blocks without a free
-  /// coordinate get zeros.
+  /// jacobian(). Returns false if a block has no value. Parameter blocks without a free coordinate
+  /// get zeros.
   ///
   ///   residuals  of the whole problem
-  double linearize(std::span<const double> x, std::span<double> residuals);
+  bool linearize(std::span<const double> x, std::span<double> residuals);
   std::span<const double> jacobian() const { return jacobian_; }
 
   /// Calls f(row, scalar, entry) for the entries of jacobian().
