@@ -79,8 +79,9 @@ bool is_cheaper_together(const ArrayGraph& graph, NodeId root, std::size_t unkno
     const auto operations = Needed(graph, root, block, false).operations();
     one_by_one += 0.5 * static_cast<double>(operations * (rows / width));
     if (one_by_one * gradients < 0.25 * together) return false;  // most functions
+    if (one_by_one > kMostDifferent && one_by_one * gradients > together) return true;
   }
-  return one_by_one > kMostDifferent && one_by_one * gradients > together;
+  return false;
 }
 
 /// The rows of many trajectories, each a block; nothing if the rows are others.
