@@ -868,6 +868,8 @@ class Equations(unittest.TestCase):
             (by_odeint, {"how": topograd.odeint, "times": TIMES[::-1]}, 1e-6),
             (by_solve_ivp, {"rtol": 1e-8, "atol": 1e-8}, 1e-7),
             (by_solve_ivp, {"rtol": 1e-8, "atol": 1e-8, "method": "LSODA"}, 1e-7),
+            (by_solve_ivp, {"rtol": 1e-6, "atol": 1e-6, "max_step": 0.01}, 1e-10),
+            (by_odeint, {"hmax": 0.01}, 1e-9),
             (by_solve_ivp, {"how": topograd.solve_ivp}, 1e-7),
             (by_solve_ivp, {"how": topograd.solve_ivp, "steps": 20, "method": "dormand_prince"}, 1e-9),
             (by_solve_ivp, {"how": topograd.solve_ivp, "times": np.append(TIMES[3:20:2], 3.99)}, 1e-7),
@@ -1028,11 +1030,14 @@ class Equations(unittest.TestCase):
         for given, message in (
                 ({"rtol": 1e-3}, "rtol=0.001 is not traced"), ({}, "rtol=0.001 is not traced"),
                 ({"events": crosses, "rtol": 1e-8}, "events cannot be traced"),
+                ({"max_step": 1e-4, "rtol": 1e-8}, "max_step=0.0001 asks for more than 20000 steps"),
                 ({"dense_output": True, "rtol": 1e-8}, "dense_output=True cannot be traced")):
             with self.subTest(message), self.assertRaisesRegex(topograd.TracingError, message):
                 fit(by_solve_ivp, **given)
         with self.assertRaisesRegex(topograd.TracingError, "full_output or tcrit cannot be traced"):
             fit(by_odeint, full_output=True)
+        with self.assertRaisesRegex(topograd.TracingError, "hmax=0.0001 asks for more than 20000 steps"):
+            fit(by_odeint, hmax=1e-4)
         with self.assertRaisesRegex(topograd.TracingError, "odeint: times that depend on unknowns"):
             values_and_jacobian(lambda x: by_odeint(x, times=x), np.arange(1.0, 4.0))
         for call in (lambda: by_odeint(np.ones(3), how=topograd.odeint, steps=0),
