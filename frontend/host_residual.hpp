@@ -28,6 +28,21 @@ class HostResidual {
   virtual bool evaluate(const double* const* blocks, double* residuals,
                         double** jacobians) const = 0;
 
+  /// Rows of a computation that several blocks share.
+  struct Place {
+    const void* computation = nullptr;  ///< null: this block shares none
+    std::size_t row = 0;                ///< the first one of the block
+  };
+  /// Blocks of one computation are over the same blocks of unknowns.
+  virtual Place place() const { return {}; }
+  /// evaluate() of this block and of those with the next rows of the computation.
+  ///
+  ///   rows  of all of these blocks
+  virtual bool evaluate_run(std::size_t /*rows*/, const double* const* blocks, double* residuals,
+                            double** jacobians) const {
+    return evaluate(blocks, residuals, jacobians);
+  }
+
   /// Called at each point before the blocks of a problem are evaluated there, for work that they
   /// share. Only the first block of the problem is called.
   ///

@@ -276,15 +276,16 @@ const LongBlock::Shared& LongBlock::shared(const double* const* blocks, bool der
   return known.numbers;
 }
 
-bool LongRows::evaluate(const double* const* blocks, double* residuals, double** jacobians) const {
+bool LongRows::evaluate_run(std::size_t rows, const double* const* blocks, double* residuals,
+                            double** jacobians) const {
   const LongBlock::Shared& shared = whole_->shared(blocks, jacobians != nullptr);
-  std::copy_n(shared.residuals.begin() + static_cast<std::ptrdiff_t>(first_), rows_, residuals);
+  std::copy_n(shared.residuals.begin() + static_cast<std::ptrdiff_t>(first_), rows, residuals);
   if (jacobians == nullptr) return true;
   const std::vector<std::uint32_t>& widths = whole_->arguments().widths;
   for (std::size_t k = 0; k < widths.size(); ++k) {
     if (jacobians[k] == nullptr) continue;
     const auto begin = static_cast<std::ptrdiff_t>(first_ * widths[k]);
-    std::copy_n(shared.jacobians[k].begin() + begin, rows_ * widths[k], jacobians[k]);
+    std::copy_n(shared.jacobians[k].begin() + begin, rows * widths[k], jacobians[k]);
   }
   return true;
 }

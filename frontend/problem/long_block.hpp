@@ -119,7 +119,12 @@ class LongRows final : public HostResidual {
       : whole_(std::move(whole)), first_(first), rows_(rows) {}
 
   int rows() const override { return static_cast<int>(rows_); }
-  bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override;
+  bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override {
+    return evaluate_run(rows_, blocks, residuals, jacobians);
+  }
+  Place place() const override { return {whole_.get(), first_}; }
+  bool evaluate_run(std::size_t rows, const double* const* blocks, double* residuals,
+                    double** jacobians) const override;
 
   const LongBlock& whole() const { return *whole_; }
   std::size_t first() const { return first_; }

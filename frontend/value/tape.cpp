@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "../../ir/error.hpp"
@@ -33,6 +36,8 @@ struct Touched {
   bool replaced;      ///< true if a handle of it was replaced in a Value since then
 };
 
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
 /// The storage of the thread's tape; closes the tape at the end of the thread.
 struct Storage {
   std::unique_ptr<TapeNode[]> nodes;
@@ -44,6 +49,7 @@ struct Storage {
   std::vector<std::uint64_t> shared;   // nodes with marks of mark_shared(), ascending
   std::vector<std::uint64_t> retired;  // older tags that handles of old segments may have
   int constant_depth = 0;
+  std::uint64_t most = kNoLimit;  // nodes of the open segment
 
   ~Storage() { tape = Tape{}; }
 };
@@ -198,6 +204,21 @@ void make_room(std::uint64_t count) {
   if (tape.limit == 0 || tape.size + count > storage.capacity) settle();
   if (tape.size + count > storage.capacity) grow();
   tape.limit = storage.capacity;
+  if (storage.most == kNoLimit) return;
+  const std::uint64_t first = tape.mark - tape.tag;
+  if (tape.size + count > first + storage.most)
+    throw Error(ErrorCode::Unsupported,
+                "the expression has more than " + std::to_string(storage.most) + " operations");
+  tape.limit = std::min(tape.limit, first + storage.most);
+}
+
+TraceLimit::TraceLimit(std::uint64_t most) : before_(std::exchange(storage.most, most)) {
+  if (tape.limit != 0) tape.limit = tape.size;  // the next append looks at the limit
+}
+
+TraceLimit::~TraceLimit() {
+  storage.most = before_;
+  if (tape.limit != 0) tape.limit = tape.size;
 }
 
 void finish_residual() { tape.limit = 0; }

@@ -117,6 +117,19 @@ struct FinishResidual {
   ~FinishResidual() { finish_residual(); }
 };
 
+/// While it lives, an append to an open segment of `most` nodes throws Error{Unsupported}: for
+/// callers who have another way to evaluate what is long.
+class TraceLimit {
+ public:
+  explicit TraceLimit(std::uint64_t most);
+  ~TraceLimit();
+  TraceLimit(const TraceLimit&) = delete;
+  TraceLimit& operator=(const TraceLimit&) = delete;
+
+ private:
+  std::uint64_t before_;
+};
+
 /// Derivatives do not pass through nodes made between the two calls. Calls nest.
 void begin_constants();
 void end_constants();

@@ -63,22 +63,25 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
   return true;
 }
 
-/// True if rows have so much of their operations in common, as sums of what others sum up too, that
-/// one evaluation of all, with tangents of each unknown, costs less than each row with its
-/// gradient.
-bool is_cheaper_together(const ArrayGraph& graph, NodeId root, std::size_t unknowns) {
+/// True if blocks of `width` rows have so much of their operations in common, as sums of what
+/// others sum up too, that one evaluation of all, with tangents of each unknown, costs less than
+/// each block with its derivatives.
+bool is_cheaper_together(const ArrayGraph& graph, NodeId root, std::size_t unknowns,
+                         std::size_t width) {
   const std::size_t rows = graph[root].size;
   if (rows < 2 || rows * unknowns > kMostLookedAt) return false;
   const double together = kMuchMore * static_cast<double>(graph.operations(root) * (1 + unknowns));
   const auto gradients = static_cast<double>(1 + std::min(kOfGradient, unknowns));
   double one_by_one = 0;
+  std::vector<Index> block(width);
   for (const std::size_t third : {1, 2}) {
-    const auto row = static_cast<Index>(third * rows / 3);
-    const auto operations = Needed(graph, root, {&row, 1}, false).operations();
-    one_by_one += 0.5 * static_cast<double>(operations * rows);
+    std::iota(block.begin(), block.end(), static_cast<Index>(third * (rows / width) / 3 * width));
+    const auto operations = Needed(graph, root, block, false).operations();
+    one_by_one += 0.5 * static_cast<double>(operations * (rows / width));
     if (one_by_one * gradients < 0.25 * together) return false;  // most functions
+    if (one_by_one > kMostDifferent && one_by_one * gradients > together) return true;
   }
-  return one_by_one > kMostDifferent && one_by_one * gradients > together;
+  return false;
 }
 
 /// The rows of many trajectories, each a block; nothing if the rows are others.
@@ -191,7 +194,7 @@ AddedBlocks Model::add_blocks(const ArrayGraph& graph, NodeId root, std::size_t 
                            : graph.reads_shared(root) ? 0
                                                       : kMostDifferent;
   std::optional<std::vector<RowGroup>> groups;
-  if (!may_share || most == 0 || !is_cheaper_together(graph, root, unknown_count()))
+  if (!may_share || most == 0 || !is_cheaper_together(graph, root, unknown_count(), width))
     groups = group_rows_within(graph, root, all_rows(size, width), most);
   if (groups) {
     add_groups(*groups, options, added);
@@ -327,7 +330,7 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
   const std::size_t rows = graph[root].size;
   const bool shares = graph.reads_shared(root);
   std::optional<std::vector<RowGroup>> found;
-  if (!shares && !is_cheaper_together(graph, root, unknowns))
+  if (!shares && !is_cheaper_together(graph, root, unknowns, 1))
     found = group_rows_within(graph, root, all_rows(rows, 1),
                               std::min(kMostDifferent, graph.most_operations));
   if (!found && joins_rows && !shares) {

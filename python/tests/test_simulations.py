@@ -743,6 +743,52 @@ class Trajectories(unittest.TestCase):
         np.testing.assert_allclose(found.fun, residuals(found.x), 1e-12, 1e-14)
         for k in (0, self.COUNT - 1):
             np.testing.assert_allclose(found.x[3 * k:3 * k + 3], self.scipys(k).x, 1e-5)
+
+    def test_blocks_of_a_problem(self):
+        """Rows one by one would compute their trajectory again each; a block has the rows of one."""
+        count, steps = 40, 60  # fewer than those that nobody looks at, and more than are written out
+
+        def states(p):
+            y, out = 0.3 + 0 * p[:, 0], []
+            for _ in range(steps):
+                y = y + 0.05 * (p[:, 0] - p[:, 1] * y)
+                out.append(y)
+            return np.stack(out, 1)
+
+        measured = states(self.truth[np.arange(count) % self.COUNT]) + 0.01 * RNG.normal(size=(count, steps))
+        problem = topograd.Problem()
+        x = problem.parameters(np.ones((count, 2)))
+        problem.residuals(lambda p: states(p) - measured, x)
+        self.assertEqual((problem.sizes["topologies"], problem.sizes["long_expressions"]), (1, []))
+        self.assertEqual(problem.solve(function_tolerance=1e-14).termination, "CONVERGENCE")
+        for k in (0, count - 1):
+            exact = scipy.optimize.least_squares(lambda p: (states(p[np.newaxis]) - measured[k]).ravel(), np.ones(2),
+                                                 xtol=1e-13, ftol=1e-13, gtol=1e-13)
+            np.testing.assert_allclose(x.value[k], exact.x, 1e-5)
+
+    def test_rows_before_a_state_overflows_keep_their_values(self):
+        def states(p):
+            y, out = p[0], []
+            for _ in range(400):
+                y = y + 0.08 * (p[1] * y * y - y)
+                out.append(y)
+            return np.stack(out)
+
+        problem = topograd.Problem()
+        x = problem.parameters(np.array([1.0, 3.0]))
+        problem.residuals(states, x)
+        self.assertEqual(len(problem.sizes["long_expressions"]), 1)
+        with np.errstate(all="ignore"):
+            expected = states(x.value)
+        self.assertGreater(np.isfinite(expected).sum(), 10)
+        self.assertLess(np.isfinite(expected).sum(), 100)
+        np.testing.assert_allclose(problem.evaluate(), expected, 1e-9)
+
+    def test_robust_losses_of_all(self):
+        def residuals(x):
+            return (self.states(x.reshape(self.COUNT, 3)) - self.measured).ravel()
+
+        at = self.start.ravel()
         robust = topograd.least_squares(residuals, at, loss="soft_l1", f_scale=0.1, options={"fallback": False})
         exact = scipy.optimize.least_squares(lambda p: self.states(p) - self.measured[0], self.start[0],
                                              loss="soft_l1", f_scale=0.1)
@@ -822,6 +868,8 @@ class Equations(unittest.TestCase):
             (by_odeint, {"how": topograd.odeint, "times": TIMES[::-1]}, 1e-6),
             (by_solve_ivp, {"rtol": 1e-8, "atol": 1e-8}, 1e-7),
             (by_solve_ivp, {"rtol": 1e-8, "atol": 1e-8, "method": "LSODA"}, 1e-7),
+            (by_solve_ivp, {"rtol": 1e-6, "atol": 1e-6, "max_step": 0.01}, 1e-10),
+            (by_odeint, {"hmax": 0.01}, 1e-9),
             (by_solve_ivp, {"how": topograd.solve_ivp}, 1e-7),
             (by_solve_ivp, {"how": topograd.solve_ivp, "steps": 20, "method": "dormand_prince"}, 1e-9),
             (by_solve_ivp, {"how": topograd.solve_ivp, "times": np.append(TIMES[3:20:2], 3.99)}, 1e-7),
@@ -982,11 +1030,14 @@ class Equations(unittest.TestCase):
         for given, message in (
                 ({"rtol": 1e-3}, "rtol=0.001 is not traced"), ({}, "rtol=0.001 is not traced"),
                 ({"events": crosses, "rtol": 1e-8}, "events cannot be traced"),
+                ({"max_step": 1e-4, "rtol": 1e-8}, "max_step=0.0001 asks for more than 20000 steps"),
                 ({"dense_output": True, "rtol": 1e-8}, "dense_output=True cannot be traced")):
             with self.subTest(message), self.assertRaisesRegex(topograd.TracingError, message):
                 fit(by_solve_ivp, **given)
         with self.assertRaisesRegex(topograd.TracingError, "full_output or tcrit cannot be traced"):
             fit(by_odeint, full_output=True)
+        with self.assertRaisesRegex(topograd.TracingError, "hmax=0.0001 asks for more than 20000 steps"):
+            fit(by_odeint, hmax=1e-4)
         with self.assertRaisesRegex(topograd.TracingError, "odeint: times that depend on unknowns"):
             values_and_jacobian(lambda x: by_odeint(x, times=x), np.arange(1.0, 4.0))
         for call in (lambda: by_odeint(np.ones(3), how=topograd.odeint, steps=0),

@@ -196,6 +196,10 @@ def _grid(numbers: _Numbers, times: np.ndarray, method: Any, options: dict, call
     """The steps of an adaptive method through all of these times."""
     grid = [float(times[0])]
     options = dict(options)
+    longest = options.get("max_step", np.inf)
+    if abs(times[-1] - times[0]) > _MOST_STEPS * longest:
+        raise TracingError(f"{call}: {'hmax' if call == 'odeint' else 'max_step'}={longest:g} asks for more than "
+                           f"{_MOST_STEPS} steps, which are not traced")
     solver = None
     for begin, end in zip(times[:-1], times[1:]):
         if begin == end:

@@ -263,12 +263,12 @@ def _check(a: _Arguments, x: np.ndarray, costs: np.ndarray) -> None:
         try:
             with np.errstate(all="ignore"):
                 f = a.residuals(x[k], k)
+                cost = _cost(of_loss, f)  # type: ignore[arg-type]
+                if not np.isfinite(cost) or abs(cost - costs[k]) <= 1e-8 * cost:
+                    continue
                 near = a.residuals(x[k] * (1 + 2.0**-20), k)
         except Exception:  # made for traced arrays alone
             return
-        cost = _cost(of_loss, f)  # type: ignore[arg-type]
-        if not np.isfinite(cost):
-            continue
         # Near a perfect fit all digits cancel: what is rounded are the terms, about |J x| large.
         terms = float(np.linalg.norm(near - f)) * 2.0**20
         norm = 1e-8 * np.sqrt(cost) + (1e-11 * terms if np.isfinite(terms) else 0.0)

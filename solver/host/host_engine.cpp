@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -20,17 +21,17 @@ void add_products(const HostTerms& host, std::span<const double> p, std::span<do
 /// out += Jᵀ rows of host blocks.
 void add_transposed(const HostTerms& host, std::span<const double> rows, std::span<double> out) {
   const double* entry = host.jacobian().data();
-  for (const HostBlock& block : host.blocks()) {
-    const double* const of_block = rows.data() + block.row;
-    for (std::size_t b = 0; b < block.offsets.size(); ++b) {
-      const std::uint32_t width = block.widths[b];
+  for (const HostTerms::Run& run : host.runs()) {
+    const double* const of_run = rows.data() + run.row;
+    for (std::size_t b = 0; b < run.offsets.size(); ++b) {
+      const std::uint32_t width = run.widths[b];
       for (std::uint32_t c = 0; c < width; ++c) {
-        double sum = out[block.offsets[b] + c];
-        for (std::uint32_t r = 0; r < block.rows; ++r)
-          sum += entry[std::size_t{r} * width + c] * of_block[r];
-        out[block.offsets[b] + c] = sum;
+        double sum = out[run.offsets[b] + c];
+        for (std::uint32_t r = 0; r < run.rows; ++r)
+          sum += entry[std::size_t{r} * width + c] * of_run[r];
+        out[run.offsets[b] + c] = sum;
       }
-      entry += std::size_t{block.rows} * width;
+      entry += std::size_t{run.rows} * width;
     }
   }
 }
@@ -65,12 +66,15 @@ void HostEngine::refresh(const runtime::Model& model) {
   space_ = std::make_unique<TangentSpace>(problem_);
   host_ = std::make_unique<HostTerms>(problem_, with_losses_);
   rows_.resize(model.rows);
+  host_cost_.reset();
+  trial_host_cost_.reset();
   host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }
 
 void HostEngine::set_point(std::span<const double> x) {
   x_.assign(x.begin(), x.end());
   inner().set_point(x);
+  host_cost_.reset();
   inner_at_trial_ = host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }
 
@@ -89,14 +93,16 @@ void HostEngine::move_inner(const std::vector<double>& x, bool trial) {
 
 void HostEngine::evaluate_host() {
   if (host_is_current_) return;
-  host_has_value_ = !std::isnan(host_->linearize(x_, rows_));
+  host_has_value_ = host_->linearize(x_, rows_);
   host_is_current_ = true;
 }
 
 double HostEngine::cost() {
   move_inner(x_, false);
   const double traced = inner().cost();
-  return host_->empty() ? traced : traced + host_->cost(x_);
+  if (host_->empty()) return traced;
+  if (!host_cost_) host_cost_ = host_->cost(x_);
+  return traced + *host_cost_;
 }
 
 void HostEngine::residuals(std::span<double> out) {
@@ -219,6 +225,7 @@ runtime::StepReport HostEngine::try_step(std::span<const double> delta) {
 
 runtime::StepReport HostEngine::try_tangent(std::span<const double> delta, double scale) {
   runtime::StepReport report{.trial_cost = kNaN};
+  trial_host_cost_.reset();
   if (scale != 1) {
     scaled_.assign(delta.begin(), delta.end());
     for (double& v : scaled_) v *= scale;
@@ -235,11 +242,15 @@ runtime::StepReport HostEngine::try_tangent(std::span<const double> delta, doubl
 double HostEngine::trial_cost() {
   move_inner(trial_, true);
   const double traced = inner().cost();
-  return host_->empty() ? traced : traced + host_->cost(trial_);
+  trial_host_cost_.reset();
+  if (host_->empty()) return traced;
+  trial_host_cost_ = host_->cost(trial_);
+  return traced + *trial_host_cost_;
 }
 
 void HostEngine::accept() {
   std::swap(x_, trial_);
+  host_cost_ = std::exchange(trial_host_cost_, std::nullopt);
   inner_at_trial_ = !inner_at_trial_;
   host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }

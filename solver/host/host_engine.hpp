@@ -88,6 +88,7 @@ class HostEngine final : public runtime::OuterEngine,
   std::unique_ptr<TangentSpace> space_;
   std::unique_ptr<HostTerms> host_;
   std::vector<double> x_, trial_, rows_, basis_, gradient_, scaled_;
+  std::optional<double> host_cost_, trial_host_cost_;  // at x_ and trial_
   bool inner_at_trial_ = false, host_is_current_ = false, host_has_value_ = false;
   bool basis_is_current_ = false, basis_is_there_ = false, gradient_is_current_ = false;
 };

@@ -15,10 +15,10 @@ using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::Ro
 /// cache.
 constexpr std::uint32_t kManyRows = 32;
 
-std::vector<std::uint32_t> scalars_of(const HostBlock& block) {
+std::vector<std::uint32_t> scalars_of(const HostTerms::Run& run) {
   std::vector<std::uint32_t> out;
-  for (std::size_t b = 0; b < block.offsets.size(); ++b)
-    for (std::uint32_t k = 0; k < block.widths[b]; ++k) out.push_back(block.offsets[b] + k);
+  for (std::size_t b = 0; b < run.offsets.size(); ++b)
+    for (std::uint32_t k = 0; k < run.widths[b]; ++k) out.push_back(run.offsets[b] + k);
   return out;
 }
 
@@ -49,7 +49,7 @@ TangentJacobian::TangentJacobian(const runtime::Model& model, const TangentSpace
       add_block(term.batch->residual_row(i), rows, scalars);
     }
   }
-  for (const HostBlock& block : host.blocks()) add_block(block.row, block.rows, scalars_of(block));
+  for (const HostTerms::Run& run : host.runs()) add_block(run.row, run.rows, scalars_of(run));
 }
 
 void TangentJacobian::add_block(std::uint64_t row, std::uint32_t rows,
@@ -120,15 +120,15 @@ void TangentJacobian::refresh(runtime::Engine& engine, std::span<const double> b
       for (std::uint32_t s = 0; s < slots; ++s)
         add_column(*block, term.batch->index(i, s), entry + s, slots, basis);
   }
-  for (std::size_t k = 0; k < host_.blocks().size(); ++k, ++block) {
-    const HostBlock& from = host_.blocks()[k];
-    const double* entry = host_.jacobian().data() + host_.first_entry(k);
+  for (const HostTerms::Run& from : host_.runs()) {
+    const double* entry = host_.jacobian().data() + from.entry;
     for (std::size_t b = 0; b < from.offsets.size(); ++b) {
       const std::size_t width = from.widths[b];
       for (std::uint32_t c = 0; c < width; ++c)
         add_column(*block, from.offsets[b] + c, entry + c, width, basis);
       entry += from.rows * width;
     }
+    ++block;
   }
 }
 
@@ -273,12 +273,20 @@ void TangentJacobian::add_square(const Block& block, std::uint32_t rows) {
 
 Eigen::VectorXd TangentJacobian::column_norms() const {
   Eigen::VectorXd squares = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(columns_));
-  for (const Block& block : blocks_)
+  for (const Block& block : blocks_) {
+    if (block.rows >= kManyRows) {
+      const Eigen::Map<const RowMajor> J(values_.data() + block.values, block.rows, block.count);
+      const Eigen::VectorXd sums = J.colwise().squaredNorm();
+      for (std::uint32_t c = 0; c < block.count; ++c)
+        squares[column_[block.columns + c]] += sums[c];
+      continue;
+    }
     for (std::uint32_t r = 0; r < block.rows; ++r)
       for (std::uint32_t c = 0; c < block.count; ++c) {
         const double entry = values_[block.values + std::size_t{r} * block.count + c];
         squares[column_[block.columns + c]] += entry * entry;
       }
+  }
   return squares.cwiseSqrt();
 }
 

@@ -42,7 +42,7 @@ class TangentJacobian {
   Eigen::SparseMatrix<double> sparse() const;
 
  private:
-  /// One residual block: a dense (rows, columns) matrix over some of the columns.
+  /// A residual block, or a run of host blocks: a dense (rows, columns) matrix over some columns.
   struct Block {
     std::uint64_t first_row = 0;
     std::uint32_t rows = 0, count = 0;  // of rows and columns

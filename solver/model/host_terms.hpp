@@ -28,29 +28,38 @@ class HostTerms {
 
   bool empty() const { return blocks_.empty(); }
   std::span<const HostBlock> blocks() const { return blocks_; }
-  /// Start of the Jacobian of block k in `jacobian()`: (rows, width) row by row for each of its
-  /// parameter blocks in turn.
-  std::size_t first_entry(std::size_t k) const { return first_entry_[k]; }
+
+  /// Blocks with adjacent rows over the same parameter blocks.
+  struct Run {
+    std::uint64_t row = 0;  ///< its first one
+    std::uint32_t rows = 0;
+    std::span<const std::uint32_t> offsets, widths;  ///< of the parameter blocks
+    /// Start of its Jacobian in jacobian(): (rows, width) row by row for each parameter block in
+    /// turn.
+    std::size_t entry = 0;
+    std::size_t part = 0, parts = 0;  ///< its part of the private list
+  };
+  std::span<const Run> runs() const { return runs_; }
 
   /// ½ Σ ρ; NaN if a block has no value.
   double cost(std::span<const double> x);
   /// Writes corrected residuals into the blocks' rows of `residuals`, and Jacobians into
-  /// jacobian(). Returns the cost; NaN if a block has no value. Parameter blocks without a free
-  /// coordinate get zeros.
+  /// jacobian(). Returns false if a block has no value. Parameter blocks without a free coordinate
+  /// get zeros.
   ///
   ///   residuals  of the whole problem
-  double linearize(std::span<const double> x, std::span<double> residuals);
+  bool linearize(std::span<const double> x, std::span<double> residuals);
   std::span<const double> jacobian() const { return jacobian_; }
 
   /// Calls f(row, scalar, entry) for the entries of jacobian().
   template <class F>
   void for_entries(const F& f) const {
     const double* entry = jacobian_.data();
-    for (const HostBlock& block : blocks_)
-      for (std::size_t b = 0; b < block.offsets.size(); ++b)
-        for (std::uint32_t r = 0; r < block.rows; ++r)
-          for (std::uint32_t c = 0; c < block.widths[b]; ++c)
-            f(block.row + r, block.offsets[b] + c, *entry++);
+    for (const Run& run : runs_)
+      for (std::size_t b = 0; b < run.offsets.size(); ++b)
+        for (std::uint32_t r = 0; r < run.rows; ++r)
+          for (std::uint32_t c = 0; c < run.widths[b]; ++c)
+            f(run.row + r, run.offsets[b] + c, *entry++);
   }
 
   /// Names the first block without a finite value at x; nothing if there is none.
@@ -59,18 +68,27 @@ class HostTerms {
   std::optional<std::string> describe_decreasing_loss(std::span<const double> x);
 
  private:
+  /// Blocks that are evaluated by one call.
+  struct Part {
+    std::span<const HostBlock> blocks;
+    std::uint32_t rows = 0;
+    bool has_losses = false;
+  };
+
+  void find_runs();
   void prepare(std::span<const double> x, bool derivatives) const;
-  bool evaluate(const HostBlock& block, std::span<const double> x, double* residuals,
-                double* jacobian);
+  bool evaluate(const Part& part, std::span<const double> x, double* residuals,
+                std::span<double* const> jacobians);
   double cost_of(const HostBlock& block, std::span<const double> residuals) const;
-  void correct(const HostBlock& block, double* residuals, double* jacobian) const;
+  void correct(const HostBlock& block, double* residuals, std::span<double* const> jacobians) const;
   bool is_constant(std::uint32_t offset, std::uint32_t width) const;
 
   const Problem& problem_;
   std::span<const HostBlock> blocks_;
   bool with_losses_;
   std::vector<std::uint8_t> constant_;
-  std::vector<std::size_t> first_entry_;
+  std::vector<Part> parts_;
+  std::vector<Run> runs_;
   std::vector<double> jacobian_, rows_;
   std::vector<const double*> arguments_;
   std::vector<double*> derivatives_;

@@ -3,7 +3,9 @@
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../frontend/value/eager.hpp"
 
+#include <cmath>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "reference.hpp"
@@ -33,6 +35,32 @@ TEST(Tape, ResidualsReuseNodesBehindAnOlderValueThatIsAlive) {
   EXPECT_LT(detail::tape.size, 200u);
   single.problem.add_residual(kept);
   EXPECT_NEAR(residuals(single.problem).back(), 0.7 * 1.3, 1e-15);
+}
+
+// A limit counts the nodes of one residual, and leaves the tape as it was.
+TEST(Tape, LimitsEndWhatIsTooLong) {
+  Single single;
+  const auto chain = [&](int steps) {
+    Value y = single.p[0];
+    for (int k = 0; k < steps; ++k) y = y * single.p[1];
+    return y;
+  };
+  const auto text = [&](int steps) -> std::string {
+    const detail::TraceLimit limit(500);
+    try {
+      const detail::FinishResidual finish;
+      single.problem.add_residual(chain(steps));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(text(200), "");
+  EXPECT_EQ(text(200), "");
+  EXPECT_EQ(text(600), "the expression has more than 500 operations");
+  EXPECT_EQ(text(200), "");
+  single.problem.add_residual(chain(600));
+  EXPECT_NEAR(residuals(single.problem).back(), 0.7 * std::pow(1.3, 600), 1e55);
 }
 
 TEST(Tape, CopiesAssignmentsAndContainersKeepNodesAlive) {

@@ -112,6 +112,14 @@ class AutoDiffCostFunction final : public SizedCostFunction<kNumResiduals, Ns...
       throw topograd::Error(topograd::ErrorCode::Unsupported, "trace: the functor takes no Values");
     }
   }
+  bool IsNoexcept() const override {
+    if constexpr (internal::IsTraced<CostFunctor, sizeof...(Ns)>()) {
+      return internal::IsNothrowCallable<CostFunctor, topograd::Value>(
+          std::make_index_sequence<sizeof...(Ns)>());
+    } else {
+      return false;
+    }
+  }
 
   const CostFunctor& functor() const { return *functor_; }
 
@@ -156,6 +164,14 @@ class DynamicAutoDiffCostFunction final : public DynamicCostFunction, public int
       return (*functor_)(parameters, residuals);
     } else {
       throw topograd::Error(topograd::ErrorCode::Unsupported, "trace: the functor takes no Values");
+    }
+  }
+  bool IsNoexcept() const override {
+    if constexpr (kIsTraced) {
+      return std::is_nothrow_invocable_v<const CostFunctor&, topograd::Value const* const*,
+                                         topograd::Value*>;
+    } else {
+      return false;
     }
   }
 

@@ -76,6 +76,8 @@ class Traceable {
   ///   residuals   num_residuals() Values, out
   virtual bool Trace(const topograd::Value* const* parameters,
                      topograd::Value* residuals) const = 0;
+  /// True if an exception of a Value would end the program in the functor.
+  virtual bool IsNoexcept() const { return false; }
 };
 
 }  // namespace internal

@@ -73,4 +73,9 @@ constexpr bool IsTraced() {
   }
 }
 
+template <class Functor, class T, std::size_t... I>
+constexpr bool IsNothrowCallable(std::index_sequence<I...>) {
+  return std::is_nothrow_invocable_v<const Functor&, Repeated<I, const T*>..., T*>;
+}
+
 }  // namespace ceres::internal

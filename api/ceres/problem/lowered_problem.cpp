@@ -2,6 +2,7 @@
 #include "lowered_problem.hpp"
 
 #include "../../../frontend/functor.hpp"
+#include "../../../frontend/problem/long_block.hpp"
 #include "../../../frontend/state/unknowns.hpp"
 #include "../../../frontend/value/tape.hpp"
 #include "../../../ir/error.hpp"
@@ -15,6 +16,10 @@
 
 namespace ceres::internal {
 namespace {
+
+// A problem of more blocks is traced, however long these are: they may be alike.
+constexpr std::size_t kMostBlocksOfJets = topograd::detail::LongBlocks::kMostAlike;
+constexpr std::size_t kMostScalarsOfJets = 32;
 
 using topograd::Error;
 using topograd::ErrorCode;
@@ -83,6 +88,7 @@ LoweredProblem::LoweredProblem(const ProblemImpl& problem) {
   if (!problem.options().disable_all_safety_checks) CheckOverlaps(problem);
   Gather(problem);
   Read();
+  residual_blocks_ = problem.residuals().size();
   for (const auto& residual : problem.residuals()) Add(*residual);
   leaves_.clear();
 }
@@ -224,7 +230,21 @@ void LoweredProblem::Add(const ResidualBlock& residual) {
   AddHost(residual, loss);
 }
 
+/// True for a functor that may run with Jets if it is long. Few blocks that are long are evaluated
+/// on the host anyway (docs/modelling.md), where compiled code needs neither a trace nor an
+/// interpreter. With many unknowns the sweeps of a trace are better: they go backward, or over some
+/// of the unknowns at a time.
+bool LoweredProblem::MayRunAsCode(const ResidualBlock& residual) const {
+  if (residual_blocks_ > kMostBlocksOfJets || residual.traceable->IsNoexcept()) return false;
+  std::size_t scalars = 0;
+  for (const ParameterBlock* block : residual.parameters)
+    scalars += static_cast<std::size_t>(block->size);
+  return scalars <= kMostScalarsOfJets;
+}
+
 void LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& loss) {
+  std::optional<topograd::detail::TraceLimit> limit;
+  if (MayRunAsCode(residual)) limit.emplace(topograd::detail::LongBlocks::kLeastNodes);
   const auto rows = [this, &residual] { return Rows(residual); };
   problem_.add_residual(rows, {.loss = loss});
 }

@@ -72,6 +72,7 @@ class LoweredProblem {
   void Gather(const ProblemImpl& problem);
   void Constrain(const BlockArray& array, std::size_t block);
   void Add(const ResidualBlock& residual);
+  bool MayRunAsCode(const ResidualBlock& residual) const;
   void Trace(const ResidualBlock& residual, const topograd::Loss& loss);
   std::vector<topograd::Value> Rows(const ResidualBlock& residual);
   void AddHost(const ResidualBlock& residual, const std::optional<topograd::Loss>& loss);
@@ -81,6 +82,7 @@ class LoweredProblem {
   std::map<int, BlockArray> arrays_;  ///< by size of block
   std::vector<Position> positions_;   ///< by ParameterBlock::position
   std::size_t variable_blocks_ = 0;
+  std::size_t residual_blocks_ = 0;
   std::unique_ptr<Preparation> preparation_;  ///< null without evaluation callback
   std::map<std::string, std::size_t> host_reasons_;
   std::unordered_map<const LossFunction*, std::optional<topograd::Loss>> losses_;

@@ -230,6 +230,77 @@ TEST(HostResiduals, SolveBesideTracedOnes) {
 }
 
 /// r = log x, and no value for x <= 0.
+/// a t + sin(b₁ t) / b₀, less t + sin(0.8 t), at one time of many: they may be one computation.
+class Wave final : public HostResidual {
+ public:
+  Wave(int row, bool shares, int& calls) : row_(row), shares_(shares), calls_(calls) {}
+  int rows() const override { return 1; }
+  bool evaluate(const double* const* blocks, double* r, double** jacobians) const override {
+    return evaluate_run(1, blocks, r, jacobians);
+  }
+  Place place() const override {
+    return {shares_ ? &calls_ : nullptr, static_cast<std::size_t>(row_)};
+  }
+  bool evaluate_run(std::size_t rows, const double* const* blocks, double* r,
+                    double** jacobians) const override {
+    ++calls_;
+    const double a = blocks[0][0], *b = blocks[1];
+    for (std::size_t k = 0; k < rows; ++k) {
+      const double t = 0.1 * static_cast<double>(static_cast<std::size_t>(row_) + k);
+      r[k] = a * t + std::sin(b[1] * t) / b[0] - t - std::sin(0.8 * t);
+      if (jacobians == nullptr) continue;
+      if (jacobians[0] != nullptr) jacobians[0][k] = t;
+      if (jacobians[1] == nullptr) continue;
+      jacobians[1][2 * k] = -std::sin(b[1] * t) / (b[0] * b[0]);
+      jacobians[1][2 * k + 1] = t * std::cos(b[1] * t) / b[0];
+    }
+    return true;
+  }
+
+ private:
+  int row_;
+  bool shares_;
+  int& calls_;
+};
+
+// Neighbours in a computation are evaluated by one call, whatever losses they have; a block that
+// was removed parts them.
+TEST(HostResiduals, ShareTheCallsOfAComputation) {
+  constexpr int kRows = 60;
+  for (const bool removes : {false, true}) {
+    SCOPED_TRACE(removes);
+    int calls[2] = {};
+    double costs[2] = {};
+    Eigen::VectorXd gradients[2], solutions[2];
+    Eigen::MatrixXd jacobians[2];
+    for (int shares = 0; shares < 2; ++shares) {
+      std::vector<double> v = {0.8}, w = {1.2, 0.9};
+      Problem problem;
+      const Parameters a = problem.add_parameters(v), b = problem.add_parameters(w, 2);
+      std::vector<Residual> blocks;
+      for (int k = 0; k < kRows; ++k)
+        blocks.push_back(problem.add_residual(std::make_shared<Wave>(k, shares == 1, calls[shares]),
+                                              {{a, 0}, {b, 0}},
+                                              {.loss = k % 3 == 0 ? huber(0.1) : Loss()}));
+      if (removes) problem.remove(blocks[20]);
+      Evaluator evaluator(problem, {.backend = Backend::cpu});
+      calls[shares] = 0;
+      gradients[shares] = evaluator.gradient();
+      // The last block has taken the place of the one that was removed.
+      const int apart = removes ? kRows - 1 : kRows, together = removes ? 3 : 1;
+      EXPECT_EQ(calls[shares], shares == 1 ? together : apart);
+      costs[shares] = evaluator.cost();
+      jacobians[shares] = evaluator.jacobian();
+      EXPECT_EQ(solve(problem, exact()).termination, Termination::CONVERGENCE);
+      solutions[shares] = Eigen::Vector3d(v[0], w[0], w[1]);
+    }
+    EXPECT_EQ(costs[0], costs[1]);
+    EXPECT_EQ(gradients[0], gradients[1]);
+    EXPECT_EQ(jacobians[0], jacobians[1]);
+    EXPECT_LT((solutions[0] - solutions[1]).norm(), 1e-9);
+  }
+}
+
 class Logarithm final : public HostResidual {
  public:
   int rows() const override { return 1; }
