@@ -128,6 +128,31 @@ TEST(Barrier, InfeasibleProblemsEndInAnyUnit) {
   }
 }
 
+// What is left is the distance d between the equality and m inequalities, wherever the barrier
+// begins: at the end m μ is at most a twentieth of the penalty times (x + d)², so that x² + 2 x d
+// is at most a tenth of (x + d)².
+TEST(Barrier, InfeasibleProblemsLeaveTheLeastViolation) {
+  for (const double distance : {0.003, 0.03, 0.3, 3.0, 30.0}) {
+    for (const int count : {1, 20}) {
+      for (const double first : {0.0, 1e2, 1e4, 1e6}) {
+        SCOPED_TRACE(testing::Message() << distance << " " << count << " " << first);
+        std::vector<double> x{1};
+        Problem problem;
+        const Parameters p = problem.add_parameters(x);
+        problem.add_residual(0.01 * (p[0] - 1.0));
+        for (int k = 0; k < count; ++k) problem.add_inequality(p[0] + 0.0);
+        problem.add_equality(p[0] + distance);
+        SolverOptions options = barrier();
+        options.initial_barrier = first;
+        const Summary s = solve(problem, options);
+        EXPECT_EQ(s.termination, Termination::INFEASIBLE) << s.message;
+        EXPECT_LE(s.constrained.outer_iterations, 30);
+        EXPECT_LE(x[0] / distance, 1 / std::sqrt(0.9) - 1);
+      }
+    }
+  }
+}
+
 // A barrier of a large cost outweighs the penalties: what they leave is no least violation.
 TEST(Barrier, LargeCostsAreNotInfeasible) {
   for (const double unit : {1.0, 1e5, 1e7, 1e9}) {
