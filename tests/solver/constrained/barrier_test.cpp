@@ -27,7 +27,8 @@ constexpr double kClose = 1e-8;
 
 /// The point of a set that is closest to `target`, from a start inside of the set.
 struct Projection {
-  Projection(std::vector<double> to, std::vector<double> from) : target(std::move(to)), x(from) {
+  Projection(std::vector<double> to, std::vector<double> from)
+      : target(std::move(to)), x(std::move(from)) {
     unknowns = problem.add_parameters(x);
     for (std::size_t k = 0; k < x.size(); ++k) problem.add_residual(unknowns[k] - target[k]);
   }
