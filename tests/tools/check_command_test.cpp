@@ -43,8 +43,10 @@ TEST(CheckCommand, PortableBitsAreAsStored) {
       if (!place.starts_with("interpreter")) {
         EXPECT_GT(kernels["device"], 0) << name << place;
       }
+      // A driver whose atan has other bits leaves the kernels with it to the CPU.
+      const double most = name == "functions" ? 0.05 * kernels["device"].get<double>() : 0;
       if (!place.starts_with("interpreter") && name != "springs mixed") {
-        EXPECT_EQ(kernels["cpu"], 0) << name << place;
+        EXPECT_LE(kernels["cpu"], most) << name << place;
       }
     }
   }

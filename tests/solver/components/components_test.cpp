@@ -292,6 +292,38 @@ TEST(Components, EachEndsLikeItsOwnSolve) {
       << summary.message;
 }
 
+// Columns that are nearly parallel take the step from the rows. It is 0 where a bound holds an
+// unknown, however small its gradient is: here x, whose own minimum is beyond its bound.
+TEST(Components, StepsFromRowsLeaveUnknownsOnBounds) {
+  constexpr std::size_t kCount = 40;
+  for (const double apart : {1e-5, 1e-7, 1e-9}) {
+    for (const double side : {1.0, -1.0}) {  // of the bound where x may be
+      SCOPED_TRACE(testing::Message() << apart << " " << side);
+      Problem problem;
+      Memory memory;
+      for (std::size_t k = 0; k < kCount; ++k) {
+        const double y = side * (3 + 0.1 * static_cast<double>(k));
+        const Parameters p = add_block(problem, memory, {0, y, side * 2});
+        if (side > 0)
+          problem.set_lower_bound(p, 0, 0, 0);
+        else
+          problem.set_upper_bound(p, 0, 0, 0);
+        problem.add_residual(p(0, 0) + p(0, 1) + p(0, 2) - 2 * side);
+        problem.add_residual(apart * (p(0, 0) + p(0, 1) - p(0, 2) - side));
+        problem.add_residual(1e-3 * (p(0, 0) + 0.5 * side));
+      }
+      const Summary summary = solve(problem, on_cpu(Components::separate));
+      ASSERT_TRUE(summary.components.separate);
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+      for (std::size_t k = 0; k < kCount; ++k) {
+        EXPECT_EQ(memory[k][0], 0) << k;
+        EXPECT_NEAR(memory[k][1] + memory[k][2], 2 * side, 1e-6) << k;
+        EXPECT_EQ(summary.components.unsuccessful_steps[k], 0) << k;
+      }
+    }
+  }
+}
+
 // Whatever is beside it, and in whatever order its kinds of residuals were first seen.
 TEST(Components, PortableBitsAreThoseOfItsOwnSolve) {
   constexpr std::size_t kCount = 600;

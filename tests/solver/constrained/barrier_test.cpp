@@ -27,7 +27,8 @@ constexpr double kClose = 1e-8;
 
 /// The point of a set that is closest to `target`, from a start inside of the set.
 struct Projection {
-  Projection(std::vector<double> to, std::vector<double> from) : target(std::move(to)), x(from) {
+  Projection(std::vector<double> to, std::vector<double> from)
+      : target(std::move(to)), x(std::move(from)) {
     unknowns = problem.add_parameters(x);
     for (std::size_t k = 0; k < x.size(); ++k) problem.add_residual(unknowns[k] - target[k]);
   }
@@ -125,6 +126,31 @@ TEST(Barrier, InfeasibleProblemsEndInAnyUnit) {
     EXPECT_EQ(s.termination, Termination::INFEASIBLE) << unit << ": " << s.message;
     EXPECT_LE(s.constrained.outer_iterations, 30) << unit;
     EXPECT_NEAR(x[0], 0.5, 1e-2) << unit;
+  }
+}
+
+// What is left is the distance d between the equality and m inequalities, wherever the barrier
+// begins: at the end m μ is at most a twentieth of the penalty times (x + d)², so that x² + 2 x d
+// is at most a tenth of (x + d)².
+TEST(Barrier, InfeasibleProblemsLeaveTheLeastViolation) {
+  for (const double distance : {0.003, 0.03, 0.3, 3.0, 30.0}) {
+    for (const int count : {1, 20}) {
+      for (const double first : {0.0, 1e2, 1e4, 1e6}) {
+        SCOPED_TRACE(testing::Message() << distance << " " << count << " " << first);
+        std::vector<double> x{1};
+        Problem problem;
+        const Parameters p = problem.add_parameters(x);
+        problem.add_residual(0.01 * (p[0] - 1.0));
+        for (int k = 0; k < count; ++k) problem.add_inequality(p[0] + 0.0);
+        problem.add_equality(p[0] + distance);
+        SolverOptions options = barrier();
+        options.initial_barrier = first;
+        const Summary s = solve(problem, options);
+        EXPECT_EQ(s.termination, Termination::INFEASIBLE) << s.message;
+        EXPECT_LE(s.constrained.outer_iterations, 30);
+        EXPECT_LE(x[0] / distance, 1 / std::sqrt(0.9) - 1);
+      }
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // The radius: growth by gain, accelerating shrinkage.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "../../../solver/step_control/trust_region.hpp"
 
 namespace topograd {
@@ -45,6 +47,28 @@ TEST(TrustRegion, ShrinksFasterWithEachRejection) {
   region.accepted(0.5);  // growth 1, and the factor is 2 again
   region.rejected();
   EXPECT_EQ(region.radius(), 1.0 / 32);
+}
+
+TEST(TrustRegion, RejectionsBeginAgainOnceItGrew) {
+  const auto first_share = [](void (*grow)(TrustRegion&)) {
+    TrustRegion region(64, 1e16);
+    for (int k = 0; k < 3; ++k) region.rejected();
+    grow(region);
+    const double before = region.radius();
+    region.rejected();
+    return before / region.radius();
+  };
+  EXPECT_EQ(first_share([](TrustRegion& r) { r.accepted(0.5, 1, false); }), 2);
+  EXPECT_EQ(first_share([](TrustRegion& r) { EXPECT_TRUE(r.widen(2, 1e10)); }), 2);
+  EXPECT_EQ(first_share([](TrustRegion& r) { r.restart(8); }), 2);
+}
+
+TEST(TrustRegion, OfTheDoglegShrinksOnlyBelowAQuarter) {
+  for (const auto& [gain, radius] : {std::pair(0.2, 5.0), {0.25, 10.0}, {0.4, 10.0}}) {
+    TrustRegion region(10, 100, true);
+    region.accepted(gain, 1, false);
+    EXPECT_EQ(region.radius(), radius) << gain;
+  }
 }
 
 TEST(TrustRegion, NeverExceedsTheLargest) {
