@@ -139,7 +139,8 @@ void Minimizer::run(Engines& engines, StepSolver& solver) {
                         first_nonfinite_;
 }
 
-/// What a new point, or a refused step, leads to: an end, or other points to go on from.
+/// Ends the minimisation where a new point or a refused step says so, unless another point is found
+/// from which it goes on.
 void Minimizer::look_back(Engines& engines, StepSolver& solver) {
   check_bounds(engines, solver);
   while ((control_.finished() || rules_.is_stuck()) && reconsider(engines, solver))

@@ -129,7 +129,7 @@ TEST(Barrier, InfeasibleProblemsEndInAnyUnit) {
   }
 }
 
-// What is left is the distance d between the equality and m inequalities, wherever the barrier
+// The equality and m inequalities are a distance d apart, which is left wherever the barrier
 // begins: at the end m μ is at most a twentieth of the penalty times (x + d)², so that x² + 2 x d
 // is at most a tenth of (x + d)².
 TEST(Barrier, InfeasibleProblemsLeaveTheLeastViolation) {
