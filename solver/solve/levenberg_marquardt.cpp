@@ -564,8 +564,7 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   }
   left_ = std::move(x);
   if (!lost.empty() && turn(engines, solver, here, lost, squares)) return true;
-  const bool may = !ended || termination(verdict_.end) == Termination::CONVERGENCE;
-  return may && leave_saddle(engines, solver, left_, squares);
+  return leave_saddle(engines, solver, left_, squares);
 }
 
 void Minimizer::move_to(Engines& engines, StepSolver& solver, std::span<const double> x) {
@@ -619,7 +618,8 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
 ///   squares  column_squares() here
 bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
                              std::span<const double> squares) {
-  if (!rules_.may_ask_exactly() || summary_.num_iterations() >= options_.max_iterations ||
+  const bool failed = control_.finished() && termination(verdict_.end) != Termination::CONVERGENCE;
+  if (failed || !rules_.may_ask_exactly() || summary_.num_iterations() >= options_.max_iterations ||
       summary_.unknowns > kMostCurved)
     return false;
   bool vanished = false;
