@@ -70,8 +70,11 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   const std::size_t n = group.columns, of_point = group.scalars + n + n * (n + 1) / 2;
   std::size_t columns = 3 * of_point + 3 * n + (group.bounded ? 2 * group.scalars : 0) + kFacts;
   if (group.on_manifolds) columns += sums();
-  for (const ComponentRows& rows : group.residuals)
+  columns += 2 * carried();
+  for (const ComponentRows& rows : group.residuals) {
+    if (kernels_[rows.kernel].is_rolled()) continue;  // steps read their numbers one after another
     for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
+  }
   const std::size_t fit = kCacheBytes / (sizeof(double) * columns) / kLanes * kLanes;
   most_lanes_ = std::clamp(fit, kLanes, kTile);
 }
@@ -86,6 +89,12 @@ StepRules::Terms LaneProgram::terms() const {
 
 std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {
   return 1 + free_ + packed(free_, std::min(a, b), std::max(a, b));
+}
+
+std::uint32_t LaneProgram::carried() const {
+  std::uint32_t most = 0;
+  for (const LaneKernel& kernel : kernels_) most = std::max(most, kernel.carried());
+  return most;
 }
 
 struct LaneSolver::Lane {
@@ -182,6 +191,7 @@ void LaneSolver::make_columns() {
   want(c.here_x, group_.scalars);
   want(kept_x_, group_.scalars);
   want(sums_, program_.sums());
+  for (double*& carried : carried_) want(carried, program_.carried());
   if (group_.on_manifolds) {
     want(c.gradient, n_);
     want(c.matrix, triangle);
@@ -258,33 +268,55 @@ const double* LaneSolver::constant(const double* from) {
 
 void LaneSolver::bind() {
   std::size_t load = 0;
-  for (const ComponentRows& rows : group_.residuals) bindings_.push_back(binding_of(rows, load));
+  for (const ComponentRows& rows : group_.residuals) bind_rows(rows, load);
 }
 
+/// Adds the runs of a residual block.
+///
 ///   load  number of the rows' first column in loads_; after the call, of the next rows'
-cpu::Binding<double> LaneSolver::binding_of(const ComponentRows& rows, std::size_t& load) {
+void LaneSolver::bind_rows(const ComponentRows& rows, std::size_t& load) {
   const LaneKernel& kernel = program_.kernel(rows.kernel);
-  std::vector<const double*> leaves;  // data, then parameters
+  std::vector<const double*> data;  // and uniforms
   for (const ComponentNumbers& numbers : rows.data)
-    leaves.push_back(numbers.places == nullptr ? constant(numbers.from) : loads_[load++].column);
-  for (const std::uint32_t scalar : rows.unknowns) leaves.push_back(numbers_.x + scalar * stride_);
-  const auto sum = [&](std::size_t k) { return sums_ + k * stride_; };
-  std::vector<double*> sums = {sum(0)};
+    data.push_back(numbers.places == nullptr ? constant(numbers.from) : loads_[load++].column);
+  const std::size_t first_uniform = group_.kernels[rows.kernel].term->topology->program.leaves.data;
   std::vector<std::uint32_t> scalars;
   for (const std::uint32_t p : kernel.free())
     scalars.push_back(program_.free_number(rows.unknowns[p]));
-  for (const std::uint32_t s : scalars) sums.push_back(sum(1 + s));
+  std::vector<std::uint32_t> sums = {0};
+  for (const std::uint32_t s : scalars) sums.push_back(1 + s);
   for (std::size_t a = 0; a < scalars.size(); ++a)
     for (std::size_t b = a; b < scalars.size(); ++b)
-      sums.push_back(sum(program_.entry(scalars[a], scalars[b])));
-  cpu::Binding<double> binding;
-  for (const cpu::LeafUse& leaf : kernel.tile().program().columns) {
-    const bool of_sum = leaf.slot >= kernel.first_sum();
-    binding.columns.push_back(
-        {of_sum ? sums[leaf.slot - kernel.first_sum()] : leaves[leaf.slot], false});
+      sums.push_back(program_.entry(scalars[a], scalars[b]));
+  std::size_t turn = 0;  // of the carried numbers that are read
+  const auto column = [&](const LanePart::Target& target, std::size_t of_turn) {
+    if (!target.carried) return sums_ + sums[target.number] * stride_;
+    const bool stays = target.number >= kernel.carried_by_steps();
+    return carried_[stays ? 0 : of_turn] + target.number * stride_;
+  };
+  const auto run = [&](std::size_t p, std::uint32_t step, std::size_t writes) {
+    const LanePart& part = kernel.parts()[p];
+    const auto leaf = [&](std::uint32_t slot) -> const double* {
+      if (slot >= part.first_target) return column(part.targets[slot - part.first_target], turn);
+      if (slot >= part.first_parameter)
+        return numbers_.x + rows.unknowns[slot - part.first_parameter] * stride_;
+      if (slot >= part.first_uniform) return data[first_uniform + slot - part.first_uniform];
+      return data[part.data[slot].at(step)];
+    };
+    Run& added = runs_.emplace_back(Run{&kernel.tile(p), {}});
+    for (const cpu::LeafUse& use : added.kernel->program().columns)
+      added.binding.columns.push_back({leaf(use.slot), false});
+    for (const LanePart::Target& target : part.outputs)
+      added.binding.outputs.push_back(column(target, writes));
+  };
+  for (std::size_t p = 0; p < kernel.parts().size(); ++p) {
+    const bool repeats = kernel.parts()[p].steps > 1;
+    for (std::uint32_t step = 0; step < kernel.parts()[p].steps; ++step) {
+      const std::size_t writes = repeats ? 1 - turn : turn;
+      run(p, step, writes);
+      turn = writes;
+    }
   }
-  for (const std::uint32_t number : kernel.sums()) binding.outputs.push_back(sums[number]);
-  return binding;
 }
 
 void LaneSolver::load(std::size_t at, std::size_t component) {
@@ -359,8 +391,7 @@ void LaneSolver::evaluate() {
   const std::size_t length = cpu::whole_lanes(active_);
   for (const auto& on : program_.manifolds()) move_on_manifold(*on);
   for (std::uint32_t k = 0; k < program_.sums(); ++k) std::fill_n(sums_ + k * stride_, length, 0.0);
-  for (std::size_t j = 0; j < bindings_.size(); ++j)
-    worker_.run(program_.kernel(group_.residuals[j].kernel).tile(), bindings_[j], 0, length);
+  for (const Run& run : runs_) worker_.run(*run.kernel, run.binding, 0, length);
   if (!group_.on_manifolds) return;
   find_bases();
   for (std::size_t at = 0; at < active_; ++at) read_sums_on_manifolds(at);
