@@ -57,6 +57,8 @@ class LaneProgram {
   /// Sums of a component: twice its cost, its gradient, the upper triangle of JᵀJ by rows.
   std::uint32_t sums() const { return 1 + free_ + free_ * (free_ + 1) / 2; }
   std::uint32_t entry(std::uint32_t a, std::uint32_t b) const;
+  /// The component's sums to which a block adds, by the sums of its kernel.
+  std::vector<std::uint32_t> sums_of(const ComponentRows& rows) const;
   /// Most numbers that the steps of a kernel's loop hand on.
   std::uint32_t carried() const;
   /// Most unknowns for which QR of the Jacobian serves.
@@ -165,9 +167,17 @@ class LaneSolver {
   void make_columns();
   const double* constant(const double* from);
   void bind();
+  /// Columns of a residual block: its data and uniforms, and the component's sums to which it adds.
+  struct RowColumns {
+    std::vector<const double*> data;
+    std::vector<std::uint32_t> sums;
+  };
   void bind_rows(const ComponentRows& rows, std::size_t& load);
+  void bind_step(const ComponentRows& rows, const RowColumns& columns, std::size_t part,
+                 std::uint32_t step, std::size_t reads, std::size_t writes);
   void load(std::size_t at, std::size_t component);
   void load_start(std::size_t at);
+  bool load_walk(std::size_t at);
   void move_lane(std::size_t from, std::size_t to);
   void evaluate();
   void move_on_manifold(const LaneProgram::Manifold& on);

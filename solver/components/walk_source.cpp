@@ -157,7 +157,7 @@ class PartCall {
     Arguments arguments;
     for (std::size_t d = 0; d < strides.size(); ++d)
       add_datum(arguments, part_.data[d].first, strides[d]);
-    const std::string call = text("    ", name_, "(", rest(std::move(arguments)), ");\n");
+    std::string call = text("    ", name_, "(", rest(std::move(arguments)), ");\n");
     if (part_.steps == 1) return call;
     return text("    for (uint step = 0u; step < ", part_.steps, "u; ++step)\n  ", call);
   }
@@ -196,17 +196,10 @@ class PartCall {
     for (std::uint32_t slot = part_.first_uniform; slot < part_.first_parameter; ++slot)
       add_datum(arguments, data + slot - part_.first_uniform, 0);
     for (const std::uint32_t scalar : rows_.unknowns) arguments.add(text("t[", scalar, "]"));
-    std::vector<std::uint32_t> places = {0};
-    std::vector<std::uint32_t> scalars;
-    for (const std::uint32_t p : program_.kernel(rows_.kernel).free())
-      scalars.push_back(program_.free_number(rows_.unknowns[p]));
-    for (const std::uint32_t s : scalars) places.push_back(1 + s);
-    for (std::size_t a = 0; a < scalars.size(); ++a)
-      for (std::size_t b = a; b < scalars.size(); ++b)
-        places.push_back(program_.entry(scalars[a], scalars[b]));
+    const std::vector<std::uint32_t> sums = program_.sums_of(rows_);
     const auto add_target = [&](const LanePart::Target& target) {
       arguments.add(target.carried ? text("carried[", target.number, "]")
-                                   : text("trial[", places[target.number], "]"));
+                                   : text("trial[", sums[target.number], "]"));
     };
     for (const LanePart::Target& target : part_.targets) add_target(target);
     for (const LanePart::Target& target : part_.outputs) add_target(target);
@@ -536,6 +529,31 @@ std::string move_source(const LaneProgram& program) {
 /// Between two trials the factor is where the sums of a trial are.
 constexpr const char* kSharesTrial = "\n#define L trial\n";
 
+/// Functions of all kernels that write a block's rows.
+std::string rows_source(const ComponentGroup& group, Precision precision) {
+  std::vector<ir::Program> rows;
+  std::vector<std::string> names;
+  std::vector<codegen::NamedProgram> programs;
+  for (const ComponentKernel& kernel : group.kernels) rows.push_back(cost_and_rows(kernel));
+  for (std::size_t k = 0; k < rows.size(); ++k) names.push_back(text("rows", k));
+  for (std::size_t k = 0; k < rows.size(); ++k) programs.push_back({names[k], &rows[k]});
+  return codegen::write_functions(programs, precision);
+}
+
+/// Functions of all kernels that add a block to the sums.
+std::string parts_source(const LaneProgram& program, Precision precision) {
+  std::vector<std::string> names;
+  std::vector<codegen::NamedProgram> programs;
+  const std::size_t kernels = program.group().kernels.size();
+  for (std::size_t k = 0; k < kernels; ++k)
+    for (std::size_t p = 0; p < program.kernel(k).parts().size(); ++p)
+      names.push_back(part_name(program, k, p));
+  for (std::size_t k = 0; k < kernels; ++k)
+    for (const LanePart& part : program.kernel(k).parts())
+      programs.push_back({names[programs.size()], &part.program});
+  return codegen::write_functions(programs, precision);
+}
+
 /// What the two ways to walk declare differently.
 std::string lanes_source(std::uint32_t lanes, std::size_t rows, std::uint32_t unknowns) {
   if (lanes == 1) {
@@ -588,22 +606,6 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
   const SharedMemory memory(group, precision);
   const std::size_t rows = by_workgroup ? memory.rows(shared_bytes) : 0;
   WalkKernel out{.invocations = by_workgroup ? kLanes : 1};
-  std::vector<ir::Program> listed;
-  std::vector<std::string> names;
-  std::vector<codegen::NamedProgram> programs;
-  for (const ComponentKernel& kernel : group.kernels)
-    if (by_workgroup) listed.push_back(cost_and_rows(kernel));
-  for (std::size_t k = 0; k < group.kernels.size(); ++k)
-    for (std::size_t p = 0; p < (by_workgroup ? 1 : program.kernel(k).parts().size()); ++p)
-      names.push_back(by_workgroup ? text("rows", k) : part_name(program, k, p));
-  for (std::size_t k = 0; k < group.kernels.size(); ++k) {
-    if (by_workgroup) {
-      programs.push_back({names[k], &listed[k]});
-      continue;
-    }
-    for (const LanePart& part : program.kernel(k).parts())
-      programs.push_back({names[programs.size()], &part.program});
-  }
   std::string free_of;
   for (std::uint32_t c = 0; c < group.scalars; ++c)
     if (group.column[c] != ComponentGroup::kFixed)
@@ -636,7 +638,7 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
       "bool is_finite(T v) { return abs(v) < {INFINITY}; }\n\n");
   if (!by_workgroup && program.carried() > 0)
     source += text("T carried[", program.carried(), "];  // from step to step of a loop\n\n");
-  source += codegen::write_functions(programs, precision);
+  source += by_workgroup ? rows_source(group, precision) : parts_source(program, precision);
   if (by_workgroup) source += kAddRows;
   source +=
       "\n/// Twice the cost at t, its gradient, the upper triangle of JᵀJ by rows.\n"
