@@ -1,7 +1,7 @@
-// Many small problems on the CPU and on a device: peaks of 5 unknowns in images of 25 pixels, and
-// chains of any number of unknowns.
+// Many small problems on the CPU and on a device: peaks of 5 unknowns in images of 25 pixels,
+// chains of any number of unknowns, and trajectories of three.
 //
-//   bench_components [peaks COUNT | chains UNKNOWNS COUNT]
+//   bench_components [peaks COUNT | chains UNKNOWNS COUNT | trajectories STEPS COUNT]
 //
 // Prints for each backend and precision: the time of a solve that runs again, with the kernels'
 // part of it, how many converged, the largest difference from the CPU's unknowns, and the errors of
@@ -20,6 +20,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -67,6 +68,35 @@ Many chains(std::size_t unknowns, std::size_t count) {
           .starts = std::move(made.starts),
           .data = std::move(made.data),
           .f = problems::chain_rows};
+}
+
+/// y' = a − b y + c y², by Euler's steps of 0.005; a, b and c are fitted to the states, with noise.
+Many trajectories(std::size_t steps, std::size_t count) {
+  constexpr double kStep = 0.005, kFirst = 0.3, kNoise = 0.01;
+  Many out{
+      .name = std::to_string(steps) + " steps", .unknowns = 3, .count = count, .entries = steps};
+  std::mt19937 random(4);
+  std::normal_distribution<double> normal;
+  for (std::size_t k = 0; k < count; ++k) {
+    const double a = 1 + 0.1 * normal(random), b = 0.8 + 0.08 * normal(random),
+                 c = -0.1 + 0.01 * normal(random);
+    double y = kFirst;
+    for (std::size_t i = 0; i < steps; ++i) {
+      y += kStep * (a - b * y + c * y * y);
+      out.data.push_back(y + kNoise * normal(random));
+    }
+    out.starts.insert(out.starts.end(), {0.8, 0.6, 0.0});
+  }
+  out.f = [=](const One& one) {
+    std::vector<Value> rows;
+    Value y = literal(kFirst);
+    for (std::size_t i = 0; i < steps; ++i) {
+      y = y + kStep * (one.x(0) - one.x(1) * y + one.x(2) * y * y);
+      rows.push_back(y - one.data(0, i));
+    }
+    return rows;
+  };
+  return out;
 }
 
 struct Way {
@@ -143,11 +173,15 @@ int main(int argc, char** argv) {
     compare(peaks(number(argv[2])));
   } else if (argc == 4 && std::strcmp(argv[1], "chains") == 0) {
     compare(chains(number(argv[2]), number(argv[3])));
+  } else if (argc == 4 && std::strcmp(argv[1], "trajectories") == 0) {
+    compare(trajectories(number(argv[2]), number(argv[3])));
   } else if (argc == 1) {
     compare(peaks(100'000));
     for (const std::size_t unknowns : {16, 17, 32, 64}) compare(chains(unknowns, 10'000));
   } else {
-    std::fprintf(stderr, "usage: bench_components [peaks COUNT | chains UNKNOWNS COUNT]\n");
+    std::fprintf(stderr,
+                 "usage: bench_components [peaks COUNT | chains UNKNOWNS COUNT |\n"
+                 "trajectories STEPS COUNT]\n");
     return 2;
   }
 }

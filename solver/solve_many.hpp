@@ -70,6 +70,7 @@ class ManySolver {
              const ManyShape& shape = {}, const SolverOptions& options = {})
       : ManySolver(unknowns, std::move(entries), shape, options) {
     add(f(one_));
+    add_rest();
   }
   ~ManySolver();
   ManySolver(ManySolver&&) noexcept;
@@ -87,7 +88,7 @@ class ManySolver {
  private:
   ManySolver(std::size_t unknowns, std::vector<std::size_t> entries, const ManyShape& shape,
              const SolverOptions& options);
-  void add(const Value& row) { add_block({&row, 1}); }
+  void add(const Value& row);
   template <class Rows>
   void add(const Rows& rows) {
     for (const auto& row : rows) {
@@ -99,6 +100,7 @@ class ManySolver {
     }
   }
   void add_block(std::span<const Value> rows);
+  void add_rest();
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
@@ -147,8 +149,8 @@ std::size_t share_of(std::size_t numbers, std::size_t count, const std::string& 
 
 /// Minimises ½ Σ ρ(r²) for each of `count` problems of one structure. `f` takes a const One& and
 /// returns one problem's residuals: a Value, or a container of Values or of arrays of Values, each
-/// of which is a residual block, so that its rows share what they have in common. It is traced
-/// once.
+/// of which is a residual block, so that its rows share what they have in common. So do Values of
+/// one long computation, such as a simulation, if there is no loss. It is traced once.
 ///
 ///   starts  the unknowns of each problem, one problem after the other; overwritten by the results
 ///           of problems that took a step

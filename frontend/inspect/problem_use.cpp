@@ -190,6 +190,13 @@ Residuals ProblemUse::add_sharing(Problem& problem, std::span<const Value> rows,
   return added;
 }
 
+void ProblemUse::add_any(Problem& problem, std::span<const Value> rows) {
+  detail::ProblemState& state = detail::changing(problem.state_, "add_residual");
+  const bool together = rows.size() > 1 && detail::repeat_most(state, rows);
+  for (std::size_t row = 0; row < rows.size(); row += together ? rows.size() : 1)
+    problem.add_residual(rows.subspan(row, together ? rows.size() : 1));
+}
+
 std::optional<Residuals> ProblemUse::add_arrays(
     Problem& problem, std::shared_ptr<const detail::ArrayExpression> arrays, std::size_t width,
     const ResidualOptions& options) {

@@ -88,6 +88,9 @@ class ProblemUse {
   /// Throws Error{Shape} if `width` does not divide the rows, and what add_residual() throws.
   static Residuals add_sharing(Problem& problem, std::span<const Value> rows, std::size_t width,
                                const ResidualOptions& options, bool whatever_the_size = false);
+  /// Adds rows without a loss, whose blocks may be any: as one block if rows that are blocks of
+  /// their own would repeat most of their operations, as those of a simulation, else one by one.
+  static void add_any(Problem& problem, std::span<const Value> rows);
   /// The same for the rows of a program of arrays. Nothing, and nothing is added, if they are not
   /// to be one evaluation on the host (LongBlocks::add_arrays).
   static std::optional<Residuals> add_arrays(Problem& problem,

@@ -251,6 +251,19 @@ std::optional<std::uint64_t> trace_parts(ProblemState& state, std::span<const Va
                                      least);
 }
 
+bool repeat_most(ProblemState& state, std::span<const Value> rows) {
+  constexpr std::size_t kMany = 64, kTimes = 4;
+  collect_nodes(state, rows, state.caller("add_residual", "", BlockKind::residual));
+  const RawTape raw = state.tracing.compact.view();
+  if (raw.nodes.size() < kMany || !raw.guards.empty()) return false;
+  TapeParts parts;
+  const std::size_t together = parts.count_operations(raw.nodes, raw.rows);
+  std::size_t apart = 0;
+  for (std::size_t row = 0; row < raw.rows.size() && apart <= kTimes * together; ++row)
+    apart += parts.count_operations(raw.nodes, raw.rows.subspan(row, 1));
+  return together >= kMany && apart > kTimes * together;
+}
+
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, BlockKind kind) {
   const FinishResidual finish;

@@ -167,6 +167,9 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
 std::optional<std::uint64_t> trace_parts(ProblemState& state, std::span<const Value> rows,
                                          std::size_t width, const ResidualOptions& options,
                                          std::size_t least);
+/// True if rows that are blocks of their own would repeat most of their operations: one block of
+/// all of them, without branches, has at least 64, and less than a quarter of theirs.
+bool repeat_most(ProblemState& state, std::span<const Value> rows);
 std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, BlockKind kind);
 

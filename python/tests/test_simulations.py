@@ -394,6 +394,59 @@ class Scan(unittest.TestCase):
         np.testing.assert_allclose(found, np.array([e[0] for e in expected], float), 1e-12)
         np.testing.assert_allclose(jacobian, np.array([e[1] for e in expected], float), 1e-11, 1e-13)
 
+    def test_sensitivities_through_ten_thousand_steps(self):
+        """Beside recursions of first and second order in long double."""
+        count = 10_000
+        forces = np.sin(0.01 * np.arange(count))
+
+        def recursion(x, u, measured):
+            """Gradient, Jacobian and Hessian of the cost."""
+            y, d, dd = np.longdouble(0.3), np.zeros(2, np.longdouble), np.zeros((2, 2), np.longdouble)
+            gradient, hessian, jacobian = np.zeros(2, np.longdouble), np.zeros((2, 2), np.longdouble), []
+            for k in range(count):
+                t = np.tanh(y)
+                s = 1 - t * t
+                slope, by_x = x[0] + x[1] * s, np.array([y, t])
+                cross = np.outer([1, s], d)
+                dd = slope * dd + cross + cross.T - 2 * x[1] * t * s * np.outer(d, d)
+                d = slope * d + by_x
+                y = x[0] * y + x[1] * t + u[k]
+                r = y - measured[k]
+                gradient += r * d
+                hessian += np.outer(d, d) + r * dd
+                jacobian.append(d)
+            return gradient, np.array(jacobian), hessian
+
+        def rows(x, u, measured):
+            y = topograd.scan(count, 0.3, lambda k, y: x[0] * y + x[1] * np.tanh(y) + u[k])
+            return (y[1:] - measured).reshape(1, count)
+
+        measured = rows(np.array([0.9, 0.05]), forces, 0)[0] + 0.1 * RNG.normal(size=count)
+        problem = topograd.Problem()
+        x = problem.parameters(np.array([0.8, 0.1]))
+        u, m = problem.data(forces), problem.data(measured)
+        problem.residuals(rows, x, u, m)
+        self.assertEqual(problem.sizes["blocks"], 1)
+        summary = problem.solve(function_tolerance=1e-16, gradient_tolerance=1e-14, parameter_tolerance=1e-14)
+        self.assertEqual(summary.termination, "CONVERGENCE")
+
+        at, change = x.value.astype(np.longdouble), RNG.normal(size=count)
+        gradient, jacobian, hessian = recursion(at, forces, measured)
+        np.testing.assert_allclose(gradient.astype(float), 0, atol=1e-5)
+        inverse = np.linalg.inv(hessian.astype(float))
+        by_measured = inverse @ (jacobian.T @ change).astype(float)
+        step = np.longdouble(1e-6)
+        ahead, behind = (recursion(at, forces + sign * step * change, measured)[0] for sign in (1, -1))
+        by_forces = -inverse @ ((ahead - behind) / (2 * step)).astype(float)
+
+        sensitivity = topograd.Sensitivity(problem)
+        zero = np.zeros(count)
+        np.testing.assert_allclose(sensitivity.jvp(np.concatenate((zero, change))), by_measured, 1e-7)
+        np.testing.assert_allclose(sensitivity.jvp(np.concatenate((change, zero))), by_forces, 1e-6)
+        seed = np.array([1.0, -2.0])
+        np.testing.assert_allclose(sensitivity.vjp(seed, m) @ change, seed @ by_measured, 1e-7)
+        np.testing.assert_allclose(sensitivity.vjp(seed, u) @ change, seed @ by_forces, 1e-6)
+
     def test_bodies_that_differ_are_traced_step_by_step(self):
         def branch(p):
             return lambda k, y: y + p[0] if k % 2 == 0 else y * p[1]

@@ -17,8 +17,11 @@ from ._problem import _core_loss
 from ._shim import calls_users, run_traced
 from ._trace import Trace, TracingError, as_numpy, location_of
 
-#: Problems whose cost is compared with that of the function's numbers.
-_CHECKED = 8
+#: Problems whose cost is compared with that of the function's numbers, and residuals after which no further
+#: one is.
+_CHECKED, _MOST_CHECKED = 8, 2048
+#: Shares by which these costs may differ by rounding.
+_F64, _F32 = 1e-8, 1e-3
 #: Share by which unknowns that are together may differ, how many unknowns there may be, and shares by which
 #: one looks apart.
 _TOGETHER, _MOST_TOGETHER, _APART = 1e-2, 16, (0.3, 0.1, 0.03, 0.01)
@@ -242,11 +245,11 @@ def _traced(a: _Arguments) -> OptimizeResult:
     one = _Prototype(a, scaled)
     x = a.starts.copy()
     found = one.solve(x, a.settings, a.covariances)
-    _check(a, a.starts, found["initial_cost"])
+    _check(a, a.starts, found["initial_cost"], _F32 if a.settings.get("precision", "f64") != "f64" else _F64)
     _go_on_from_kinks(a, one, x, found)
     _go_on_from_saddles(a, one, x, found)
     status, cost, steps = found["status"], found["cost"], found["steps"]
-    _check(a, x, cost)
+    _check(a, x, cost, _F64)
     result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=1 + steps,
                             message=found["summary"].message, summary=found["summary"])
     if a.covariances:
@@ -256,28 +259,42 @@ def _traced(a: _Arguments) -> OptimizeResult:
     return result
 
 
-def _check(a: _Arguments, x: np.ndarray, costs: np.ndarray) -> None:
-    """Raises TracingError if the traced function has other values at x than the function."""
+def _check(a: _Arguments, x: np.ndarray, costs: np.ndarray, rounding_of: float) -> None:
+    """Raises TracingError if the traced function has other values at x than the function.
+
+    It is called for some problems: fewer if each has many residuals. A device's costs at the starts
+    have its precision, those at the ends are of f64.
+    """
     of_loss = SimpleNamespace(loss=a.loss, f_scale=a.f_scale)
-    for k in np.unique(np.linspace(0, a.count - 1, _CHECKED).astype(int)):
+    checked = 0
+    for k in _spread(a.count):
+        if checked > _MOST_CHECKED:
+            return
         try:
             with np.errstate(all="ignore"):
                 f = a.residuals(x[k], k)
                 cost = _cost(of_loss, f)  # type: ignore[arg-type]
-                if not np.isfinite(cost) or abs(cost - costs[k]) <= 1e-8 * cost:
+                checked += f.size
+                if not np.isfinite(cost) or abs(cost - costs[k]) <= rounding_of * cost:
                     continue
                 near = a.residuals(x[k] * (1 + 2.0**-20), k)
         except Exception:  # made for traced arrays alone
             return
         # Near a perfect fit all digits cancel: what is rounded are the terms, about |J x| large.
         terms = float(np.linalg.norm(near - f)) * 2.0**20
-        norm = 1e-8 * np.sqrt(cost) + (1e-11 * terms if np.isfinite(terms) else 0.0)
+        norm = rounding_of * np.sqrt(cost) + (1e-11 * terms if np.isfinite(terms) else 0.0)
         rounding = norm * (2 * np.sqrt(cost) + norm)
         if a.loss != "linear":  # of 1 + z
             rounding += 4 * _EPS * f.size * a.f_scale**2
         if not abs(cost - costs[k]) <= rounding:
             raise TracingError(f"problem {k}: the traced function has cost {costs[k]:.9g} at "
                                f"{np.array2string(x[k], precision=6)}, the function {cost:.9g}")
+
+
+def _spread(count: int) -> np.ndarray:
+    """Numbers of some problems: the first, the last, and then between them."""
+    some = np.unique(np.linspace(0, count - 1, _CHECKED).astype(int))
+    return np.concatenate((some[:1], some[:0:-1]))
 
 
 class _Lowest:

@@ -40,6 +40,8 @@ constexpr std::size_t kFacts = 24;
 
 /// Rounding of a walk's costs in f32, relative.
 constexpr double kWalkNoise = 1 + 1e-4;
+/// Rounding of a walk's bounds in f32, relative.
+constexpr double kWalkRounding = 1e-6;
 
 /// Position of (i, j), i <= j, in the rows of an upper triangle.
 constexpr std::uint32_t packed(std::uint32_t n, std::uint32_t i, std::uint32_t j) {
@@ -70,8 +72,11 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   const std::size_t n = group.columns, of_point = group.scalars + n + n * (n + 1) / 2;
   std::size_t columns = 3 * of_point + 3 * n + (group.bounded ? 2 * group.scalars : 0) + kFacts;
   if (group.on_manifolds) columns += sums();
-  for (const ComponentRows& rows : group.residuals)
+  columns += 2 * carried();
+  for (const ComponentRows& rows : group.residuals) {
+    if (kernels_[rows.kernel].is_rolled()) continue;  // steps read their numbers one after another
     for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
+  }
   const std::size_t fit = kCacheBytes / (sizeof(double) * columns) / kLanes * kLanes;
   most_lanes_ = std::clamp(fit, kLanes, kTile);
 }
@@ -86,6 +91,22 @@ StepRules::Terms LaneProgram::terms() const {
 
 std::uint32_t LaneProgram::entry(std::uint32_t a, std::uint32_t b) const {
   return 1 + free_ + packed(free_, std::min(a, b), std::max(a, b));
+}
+
+std::vector<std::uint32_t> LaneProgram::sums_of(const ComponentRows& rows) const {
+  std::vector<std::uint32_t> scalars, sums = {0};
+  for (const std::uint32_t p : kernel(rows.kernel).free())
+    scalars.push_back(free_number(rows.unknowns[p]));
+  for (const std::uint32_t s : scalars) sums.push_back(1 + s);
+  for (std::size_t a = 0; a < scalars.size(); ++a)
+    for (std::size_t b = a; b < scalars.size(); ++b) sums.push_back(entry(scalars[a], scalars[b]));
+  return sums;
+}
+
+std::uint32_t LaneProgram::carried() const {
+  std::uint32_t most = 0;
+  for (const LaneKernel& kernel : kernels_) most = std::max(most, kernel.carried());
+  return most;
 }
 
 struct LaneSolver::Lane {
@@ -182,6 +203,7 @@ void LaneSolver::make_columns() {
   want(c.here_x, group_.scalars);
   want(kept_x_, group_.scalars);
   want(sums_, program_.sums());
+  for (double*& carried : carried_) want(carried, program_.carried());
   if (group_.on_manifolds) {
     want(c.gradient, n_);
     want(c.matrix, triangle);
@@ -258,33 +280,53 @@ const double* LaneSolver::constant(const double* from) {
 
 void LaneSolver::bind() {
   std::size_t load = 0;
-  for (const ComponentRows& rows : group_.residuals) bindings_.push_back(binding_of(rows, load));
+  for (const ComponentRows& rows : group_.residuals) bind_rows(rows, load);
 }
 
+/// Adds the runs of a residual block.
+///
 ///   load  number of the rows' first column in loads_; after the call, of the next rows'
-cpu::Binding<double> LaneSolver::binding_of(const ComponentRows& rows, std::size_t& load) {
+void LaneSolver::bind_rows(const ComponentRows& rows, std::size_t& load) {
   const LaneKernel& kernel = program_.kernel(rows.kernel);
-  std::vector<const double*> leaves;  // data, then parameters
+  RowColumns columns{.data = {}, .sums = program_.sums_of(rows)};
   for (const ComponentNumbers& numbers : rows.data)
-    leaves.push_back(numbers.places == nullptr ? constant(numbers.from) : loads_[load++].column);
-  for (const std::uint32_t scalar : rows.unknowns) leaves.push_back(numbers_.x + scalar * stride_);
-  const auto sum = [&](std::size_t k) { return sums_ + k * stride_; };
-  std::vector<double*> sums = {sum(0)};
-  std::vector<std::uint32_t> scalars;
-  for (const std::uint32_t p : kernel.free())
-    scalars.push_back(program_.free_number(rows.unknowns[p]));
-  for (const std::uint32_t s : scalars) sums.push_back(sum(1 + s));
-  for (std::size_t a = 0; a < scalars.size(); ++a)
-    for (std::size_t b = a; b < scalars.size(); ++b)
-      sums.push_back(sum(program_.entry(scalars[a], scalars[b])));
-  cpu::Binding<double> binding;
-  for (const cpu::LeafUse& leaf : kernel.tile().program().columns) {
-    const bool of_sum = leaf.slot >= kernel.first_sum();
-    binding.columns.push_back(
-        {of_sum ? sums[leaf.slot - kernel.first_sum()] : leaves[leaf.slot], false});
+    columns.data.push_back(numbers.places == nullptr ? constant(numbers.from)
+                                                     : loads_[load++].column);
+  std::size_t turn = 0;  // of the carried numbers that are read
+  for (std::size_t p = 0; p < kernel.parts().size(); ++p) {
+    const bool repeats = kernel.parts()[p].steps > 1;
+    for (std::uint32_t step = 0; step < kernel.parts()[p].steps; ++step) {
+      const std::size_t writes = repeats ? 1 - turn : turn;
+      bind_step(rows, columns, p, step, turn, writes);
+      turn = writes;
+    }
   }
-  for (const std::uint32_t number : kernel.sums()) binding.outputs.push_back(sums[number]);
-  return binding;
+}
+
+/// Adds the run of a step of a part.
+///
+///   reads, writes  numbers of the carried columns
+void LaneSolver::bind_step(const ComponentRows& rows, const RowColumns& columns, std::size_t part,
+                           std::uint32_t step, std::size_t reads, std::size_t writes) {
+  const LaneKernel& kernel = program_.kernel(rows.kernel);
+  const LanePart& of = kernel.parts()[part];
+  const std::size_t uniforms = group_.kernels[rows.kernel].term->topology->program.leaves.data;
+  const auto target = [&](const LanePart::Target& t, std::size_t turn) {
+    if (!t.carried) return sums_ + columns.sums[t.number] * stride_;
+    const bool stays = t.number >= kernel.carried_by_steps();
+    return carried_[stays ? 0 : turn] + t.number * stride_;
+  };
+  const auto leaf = [&](std::uint32_t slot) -> const double* {
+    if (slot >= of.first_target) return target(of.targets[slot - of.first_target], reads);
+    if (slot >= of.first_parameter)
+      return numbers_.x + rows.unknowns[slot - of.first_parameter] * stride_;
+    if (slot >= of.first_uniform) return columns.data[uniforms + slot - of.first_uniform];
+    return columns.data[of.data[slot].at(step)];
+  };
+  Run& run = runs_.emplace_back(Run{&kernel.tile(part), {}});
+  for (const cpu::LeafUse& use : run.kernel->program().columns)
+    run.binding.columns.push_back({leaf(use.slot), false});
+  for (const LanePart::Target& t : of.outputs) run.binding.outputs.push_back(target(t, writes));
 }
 
 void LaneSolver::load(std::size_t at, std::size_t component) {
@@ -298,14 +340,6 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   lane.lost_columns = {};
   lane.stuck_at = -1;
   lane.saddle.reset();
-  lane.walked = walks_ != nullptr && walks_->began(component);
-  load_start(at);
-  if (lane.walked) {
-    const double* const x = walks_->x.data() + component * group_.scalars;
-    for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = x[s];
-    lane.result.successful = walks_->accepted[component];
-    lane.result.unsuccessful = walks_->rejected[component];
-  }
   numbers_.length[at] = numbers_.scaled[at] = 0;
   for (std::uint32_t k = 0; k < n_; ++k)
     number(numbers_.delta, k, at) = number(numbers_.scale, k, at) = 0;
@@ -316,6 +350,24 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
     number(lower_, s, at) = program_.has_lower() ? program_.lower(place) : -kInfinity;
     number(upper_, s, at) = program_.has_upper() ? program_.upper(place) : kInfinity;
   }
+  load_start(at);
+  lane.walked = walks_ != nullptr && walks_->began(component) && load_walk(at);
+}
+
+/// Begins where the lane's component has walked to. False, and it begins at its start, if that is
+/// beyond its bounds: a device whose driver has ended a kernel early left other numbers there.
+bool LaneSolver::load_walk(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  const double* const x = walks_->x.data() + lane.component * group_.scalars;
+  std::vector<double> within(x, x + group_.scalars);
+  for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s) {
+    within[s] = std::clamp(x[s], number(lower_, s, at), number(upper_, s, at));
+    if (!(std::fabs(within[s] - x[s]) <= kWalkRounding * std::fabs(within[s]))) return false;
+  }
+  for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = within[s];
+  lane.result.successful = walks_->accepted[lane.component];
+  lane.result.unsuccessful = walks_->rejected[lane.component];
+  return true;
 }
 
 void LaneSolver::load_start(std::size_t at) {
@@ -359,8 +411,7 @@ void LaneSolver::evaluate() {
   const std::size_t length = cpu::whole_lanes(active_);
   for (const auto& on : program_.manifolds()) move_on_manifold(*on);
   for (std::uint32_t k = 0; k < program_.sums(); ++k) std::fill_n(sums_ + k * stride_, length, 0.0);
-  for (std::size_t j = 0; j < bindings_.size(); ++j)
-    worker_.run(program_.kernel(group_.residuals[j].kernel).tile(), bindings_[j], 0, length);
+  for (const Run& run : runs_) worker_.run(*run.kernel, run.binding, 0, length);
   if (!group_.on_manifolds) return;
   find_bases();
   for (std::size_t at = 0; at < active_; ++at) read_sums_on_manifolds(at);

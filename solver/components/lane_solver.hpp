@@ -57,6 +57,10 @@ class LaneProgram {
   /// Sums of a component: twice its cost, its gradient, the upper triangle of JᵀJ by rows.
   std::uint32_t sums() const { return 1 + free_ + free_ * (free_ + 1) / 2; }
   std::uint32_t entry(std::uint32_t a, std::uint32_t b) const;
+  /// The component's sums to which a block adds, by the sums of its kernel.
+  std::vector<std::uint32_t> sums_of(const ComponentRows& rows) const;
+  /// Most numbers that the steps of a kernel's loop hand on.
+  std::uint32_t carried() const;
   /// Most unknowns for which QR of the Jacobian serves.
   std::uint32_t most_by_rows() const { return most_by_rows_; }
   /// Of the rules of each component.
@@ -163,9 +167,17 @@ class LaneSolver {
   void make_columns();
   const double* constant(const double* from);
   void bind();
-  runtime::cpu::Binding<double> binding_of(const ComponentRows& rows, std::size_t& load);
+  /// Columns of a residual block: its data and uniforms, and the component's sums to which it adds.
+  struct RowColumns {
+    std::vector<const double*> data;
+    std::vector<std::uint32_t> sums;
+  };
+  void bind_rows(const ComponentRows& rows, std::size_t& load);
+  void bind_step(const ComponentRows& rows, const RowColumns& columns, std::size_t part,
+                 std::uint32_t step, std::size_t reads, std::size_t writes);
   void load(std::size_t at, std::size_t component);
   void load_start(std::size_t at);
+  bool load_walk(std::size_t at);
   void move_lane(std::size_t from, std::size_t to);
   void evaluate();
   void move_on_manifold(const LaneProgram::Manifold& on);
@@ -271,6 +283,7 @@ class LaneSolver {
   double *kept_x_ = nullptr, *kept_gradient_ = nullptr, *kept_matrix_ = nullptr;
   double *lower_ = nullptr, *upper_ = nullptr;  // by scalar
   double* sums_ = nullptr;
+  double* carried_[2] = {nullptr, nullptr};  // what steps of loops read and write, in turns
   double *shift_ = nullptr, *moved_ = nullptr, *bases_ = nullptr;  // of blocks on manifolds
   std::size_t basis_entries_ = 0;
   runtime::cpu::Column<double> scratch_;
@@ -279,7 +292,12 @@ class LaneSolver {
     const ComponentNumbers* numbers = nullptr;
   };
   std::vector<DataColumn> loads_;
-  std::vector<runtime::cpu::Binding<double>> bindings_;  // by residual block of the group
+  /// Kernels in the order in which they run, with their columns.
+  struct Run {
+    const runtime::cpu::TileKernel<double>* kernel = nullptr;
+    runtime::cpu::Binding<double> binding;
+  };
+  std::vector<Run> runs_;
   std::vector<std::uint32_t> lane_index_;
   runtime::cpu::Worker<double> worker_;
 

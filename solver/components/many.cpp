@@ -304,6 +304,7 @@ struct ManySolver::Impl {
   bool checks_ends;
   SolverOptions options;
   Problem prototype;
+  std::vector<Value> rows = {};  // that are to be added
   std::unique_ptr<CopiesSolver> solver = {};
 };
 
@@ -342,8 +343,20 @@ ManySolver::~ManySolver() = default;
 ManySolver::ManySolver(ManySolver&&) noexcept = default;
 ManySolver& ManySolver::operator=(ManySolver&&) noexcept = default;
 
+void ManySolver::add(const Value& row) {
+  if (!impl_->loss.is_trivial()) return add_block({&row, 1});
+  impl_->rows.push_back(row);
+}
+
 void ManySolver::add_block(std::span<const Value> rows) {
+  add_rest();
   impl_->prototype.add_residual(rows, {.loss = impl_->loss});
+}
+
+/// Adds the rows that were collected.
+void ManySolver::add_rest() {
+  ProblemUse::add_any(impl_->prototype, impl_->rows);
+  impl_->rows.clear();
 }
 
 Summary ManySolver::solve(std::span<double> starts, std::span<const std::span<const double>> data) {

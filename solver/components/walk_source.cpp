@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace topograd {
@@ -98,27 +99,128 @@ class Arguments {
   std::string out_;
 };
 
+/// Name of the function of a kernel's part.
+std::string part_name(const LaneProgram& program, std::size_t kernel, std::size_t part) {
+  const std::string name = text("rows", kernel);
+  return program.kernel(kernel).parts().size() > 1 ? text(name, "_", part) : name;
+}
+
+/// Where a slot of a block is: a column of the group's data, or one of the numbers that all
+/// components share, and its index among those of the block.
+struct SlotIndex {
+  bool is_column = false;
+  std::size_t index = 0;
+};
+
+std::vector<SlotIndex> index_slots(const ComponentRows& rows) {
+  std::vector<SlotIndex> out;
+  std::size_t columns = 0, numbers = 0;
+  for (const ComponentNumbers& n : rows.data)
+    out.push_back(n.places != nullptr ? SlotIndex{true, columns++} : SlotIndex{false, numbers++});
+  return out;
+}
+
+/// How much further each step of a loop reads; nothing if that differs.
+std::optional<std::int64_t> stride_of(const std::vector<SlotIndex>& slots,
+                                      const autodiff::RolledProgram::Datum& datum,
+                                      std::uint32_t steps) {
+  const auto index = [&](std::uint32_t k) {
+    return static_cast<std::int64_t>(slots[datum.at(k)].index);
+  };
+  const std::int64_t stride = steps > 1 ? index(1) - index(0) : 0;
+  for (std::uint32_t k = 1; k < steps; ++k)
+    if (slots[datum.at(k)].is_column != slots[datum.first].is_column ||
+        index(k) - index(k - 1) != stride)
+      return std::nullopt;
+  return stride;
+}
+
+/// Calls a part of the kernel of block j in a run.
+class PartCall {
+ public:
+  PartCall(const LaneProgram& program, const RowRun& run, std::size_t part)
+      : program_(program),
+        run_(run),
+        rows_(program.group().residuals[run.first]),
+        part_(program.kernel(rows_.kernel).parts()[part]),
+        name_(part_name(program, rows_.kernel, part)),
+        slots_(index_slots(rows_)) {}
+
+  /// The calls of all steps: by a loop, if each reads equally much further.
+  std::string source() const {
+    std::vector<std::int64_t> strides;
+    for (const autodiff::RolledProgram::Datum& datum : part_.data) {
+      const std::optional<std::int64_t> stride = stride_of(slots_, datum, part_.steps);
+      if (!stride) return unrolled();
+      strides.push_back(*stride);
+    }
+    Arguments arguments;
+    for (std::size_t d = 0; d < strides.size(); ++d)
+      add_datum(arguments, part_.data[d].first, strides[d]);
+    std::string call = text("    ", name_, "(", rest(std::move(arguments)), ");\n");
+    if (part_.steps == 1) return call;
+    return text("    for (uint step = 0u; step < ", part_.steps, "u; ++step)\n  ", call);
+  }
+
+ private:
+  std::string unrolled() const {
+    std::string out;
+    for (std::uint32_t k = 0; k < part_.steps; ++k) {
+      Arguments arguments;
+      for (const autodiff::RolledProgram::Datum& datum : part_.data)
+        add_datum(arguments, datum.at(k), 0);
+      out += text("    ", name_, "(", rest(std::move(arguments)), ");\n");
+    }
+    return out;
+  }
+
+  void add_datum(Arguments& arguments, std::size_t slot, std::int64_t stride) const {
+    const auto [is_column, index] = slots_[slot];
+    const std::size_t columns = columns_of(rows_), shared = rows_.data.size() - columns;
+    const std::string moved = stride == 0   ? ""
+                              : stride == 1 ? " + step"
+                                            : text(" + step * ", std::to_string(stride), "u");
+    if (is_column) {
+      arguments.add(text("data[(", run_.data, "u + ", index, "u", moved, " + j * ", columns,
+                         "u) * count + k]"));
+    } else {
+      arguments.add(
+          text("numbers[", run_.numbers, "u + ", index, "u", moved, " + j * ", shared, "u]"));
+    }
+  }
+
+  /// Adds the arguments besides data: uniforms, parameters, sums.
+  std::string rest(Arguments arguments) const {
+    const ComponentGroup& group = program_.group();
+    const std::size_t data = group.kernels[rows_.kernel].term->topology->program.leaves.data;
+    for (std::uint32_t slot = part_.first_uniform; slot < part_.first_parameter; ++slot)
+      add_datum(arguments, data + slot - part_.first_uniform, 0);
+    for (const std::uint32_t scalar : rows_.unknowns) arguments.add(text("t[", scalar, "]"));
+    const std::vector<std::uint32_t> sums = program_.sums_of(rows_);
+    const auto add_target = [&](const LanePart::Target& target) {
+      arguments.add(target.carried ? text("carried[", target.number, "]")
+                                   : text("trial[", sums[target.number], "]"));
+    };
+    for (const LanePart::Target& target : part_.targets) add_target(target);
+    for (const LanePart::Target& target : part_.outputs) add_target(target);
+    return arguments.text_of();
+  }
+
+  const LaneProgram& program_;
+  const RowRun& run_;
+  const ComponentRows& rows_;
+  const LanePart& part_;
+  const std::string name_;
+  const std::vector<SlotIndex> slots_;
+};
+
 /// The calls that add a run's rows to the sums.
 std::string run_source(const LaneProgram& program, const RowRun& run) {
-  const ComponentRows& rows = program.group().residuals[run.first];
-  const LaneKernel& kernel = program.kernel(rows.kernel);
-  Arguments arguments;
-  arguments.add_data(rows, text(run.data, "u"), text(run.numbers, "u"));
-  for (const std::uint32_t scalar : rows.unknowns) arguments.add(text("t[", scalar, "]"));
-  std::vector<std::uint32_t> places = {0};
-  std::vector<std::uint32_t> scalars;
-  for (const std::uint32_t p : kernel.free())
-    scalars.push_back(program.free_number(rows.unknowns[p]));
-  for (const std::uint32_t s : scalars) places.push_back(1 + s);
-  for (std::size_t a = 0; a < scalars.size(); ++a)
-    for (std::size_t b = a; b < scalars.size(); ++b)
-      places.push_back(program.entry(scalars[a], scalars[b]));
-  const std::uint32_t leaves = kernel.added().leaves.data;
-  for (std::uint32_t d = kernel.first_sum(); d < leaves; ++d)
-    arguments.add(text("trial[", places[d - kernel.first_sum()], "]"));
-  for (const std::uint32_t s : kernel.sums()) arguments.add(text("trial[", places[s], "]"));
-  return text("  for (uint j = 0u; j < ", run.count, "u; ++j)\n    rows", rows.kernel, "(",
-              arguments.text_of(), ");\n");
+  const std::size_t kernel = program.group().residuals[run.first].kernel;
+  const std::size_t parts = program.kernel(kernel).parts().size();
+  std::string calls;
+  for (std::size_t p = 0; p < parts; ++p) calls += PartCall(program, run, p).source();
+  return text("  for (uint j = 0u; j < ", run.count, "u; ++j) {\n", calls, "  }\n");
 }
 
 /// Shared memory of a workgroup that walks.
@@ -427,6 +529,31 @@ std::string move_source(const LaneProgram& program) {
 /// Between two trials the factor is where the sums of a trial are.
 constexpr const char* kSharesTrial = "\n#define L trial\n";
 
+/// Functions of all kernels that write a block's rows.
+std::string rows_source(const ComponentGroup& group, Precision precision) {
+  std::vector<ir::Program> rows;
+  std::vector<std::string> names;
+  std::vector<codegen::NamedProgram> programs;
+  for (const ComponentKernel& kernel : group.kernels) rows.push_back(cost_and_rows(kernel));
+  for (std::size_t k = 0; k < rows.size(); ++k) names.push_back(text("rows", k));
+  for (std::size_t k = 0; k < rows.size(); ++k) programs.push_back({names[k], &rows[k]});
+  return codegen::write_functions(programs, precision);
+}
+
+/// Functions of all kernels that add a block to the sums.
+std::string parts_source(const LaneProgram& program, Precision precision) {
+  std::vector<std::string> names;
+  std::vector<codegen::NamedProgram> programs;
+  const std::size_t kernels = program.group().kernels.size();
+  for (std::size_t k = 0; k < kernels; ++k)
+    for (std::size_t p = 0; p < program.kernel(k).parts().size(); ++p)
+      names.push_back(part_name(program, k, p));
+  for (std::size_t k = 0; k < kernels; ++k)
+    for (const LanePart& part : program.kernel(k).parts())
+      programs.push_back({names[programs.size()], &part.program});
+  return codegen::write_functions(programs, precision);
+}
+
 /// What the two ways to walk declare differently.
 std::string lanes_source(std::uint32_t lanes, std::size_t rows, std::uint32_t unknowns) {
   if (lanes == 1) {
@@ -479,14 +606,6 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
   const SharedMemory memory(group, precision);
   const std::size_t rows = by_workgroup ? memory.rows(shared_bytes) : 0;
   WalkKernel out{.invocations = by_workgroup ? kLanes : 1};
-  std::vector<ir::Program> listed;
-  std::vector<std::string> names;
-  std::vector<codegen::NamedProgram> programs;
-  for (const ComponentKernel& kernel : group.kernels)
-    if (by_workgroup) listed.push_back(cost_and_rows(kernel));
-  for (std::size_t k = 0; k < group.kernels.size(); ++k) names.push_back(text("rows", k));
-  for (std::size_t k = 0; k < group.kernels.size(); ++k)
-    programs.push_back({names[k], by_workgroup ? &listed[k] : &program.kernel(k).added()});
   std::string free_of;
   for (std::uint32_t c = 0; c < group.scalars; ++c)
     if (group.column[c] != ComponentGroup::kFixed)
@@ -517,7 +636,9 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
       ");\n// i <= j\nuint entry(uint i, uint j) { return 1u + N + i*N-i*(i+1u)/2u+j; }\n"
       "// j <= i\nuint lower(uint i, uint j) { return i * (i + 1u) / 2u + j; }\n"
       "bool is_finite(T v) { return abs(v) < {INFINITY}; }\n\n");
-  source += codegen::write_functions(programs, precision);
+  if (!by_workgroup && program.carried() > 0)
+    source += text("T carried[", program.carried(), "];  // from step to step of a loop\n\n");
+  source += by_workgroup ? rows_source(group, precision) : parts_source(program, precision);
   if (by_workgroup) source += kAddRows;
   source +=
       "\n/// Twice the cost at t, its gradient, the upper triangle of JᵀJ by rows.\n"

@@ -639,6 +639,63 @@ TEST(Components, NumbersOfLanesAreWhole) {
   }
 }
 
+/// Two states by Heun's steps, with rows at each step, and one at the end with data from the last
+/// to the first: 30 simulations of `steps` steps.
+void add_simulations(Problem& problem, const Parameters& p, int steps, bool at_end) {
+  Random random(11);
+  for (int k = 0; k < 30; ++k) {
+    const Value a = p(k, 0), b = p(k, 1), shared = exp(0.1 * a);
+    Value u = literal(1.0), v = a * 0.2;
+    std::vector<Value> rows;
+    for (int i = 0; i < steps; ++i) {
+      const Value du = v - b * sin(u), dv = shared - a * u;
+      const Value u1 = u + 0.01 * du, v1 = v + 0.01 * dv;
+      u = u + 0.005 * (du + v1 - b * sin(u1));
+      v = v + 0.005 * (dv + shared - a * u1);
+      const double measured = std::cos(0.01 * (steps - i)) + normal(random, 0.05);
+      if (!at_end) rows.push_back(u - v * 0.1 - measured);
+    }
+    if (at_end) rows = {u - 0.3, v - 0.2, 0.1 * (a - 1.0)};
+    problem.add_residual(rows);
+  }
+}
+
+TEST(Components, StepsOfSimulationsAreStoredOnce) {
+  for (const bool at_end : {false, true}) {
+    std::vector<double> found[2];
+    double costs[2];
+    for (const Components components : {Components::together, Components::separate}) {
+      const auto which = static_cast<std::size_t>(components == Components::separate);
+      found[which].assign(60, 0.9);
+      Problem problem;
+      add_simulations(problem, problem.add_parameters(found[which], 2), 150, at_end);
+      SolverOptions options = on_cpu(components);
+      options.max_iterations = 200;
+      const Summary summary = solve(problem, options);
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+      costs[which] = summary.final_cost;
+    }
+    EXPECT_NEAR(costs[1], costs[0], 1e-8 * costs[0]);
+    for (std::size_t i = 0; i < 60; ++i) EXPECT_NEAR(found[1][i], found[0][i], 1e-3) << i;
+
+    std::size_t nodes[2];
+    for (const int times : {1, 2}) {
+      std::vector<double> x(60, 0.9);
+      Problem problem;
+      add_simulations(problem, problem.add_parameters(x, 2), 150 * times, at_end);
+      const ProblemModel model = make_model("test", problem);
+      ComponentSearch search(model.model);
+      const ComponentGroups groups = search.groups();
+      ASSERT_EQ(groups.groups.size(), 1u);
+      const LaneKernel kernel(groups.groups[0].kernels.at(0), codegen::Bits::native);
+      EXPECT_TRUE(kernel.is_rolled());
+      nodes[times - 1] = 0;
+      for (const LanePart& part : kernel.parts()) nodes[times - 1] += part.program.nodes.size();
+    }
+    EXPECT_LT(nodes[1], nodes[0] + 10) << at_end;
+  }
+}
+
 /// The first step in b leads to a plateau of cost ½, where its column has vanished. From where b
 /// began there is only a minimum of cost 2, so the plateau is the end.
 TEST(Components, TheFirstOfTwoEndsMayBeTheBetterOne) {

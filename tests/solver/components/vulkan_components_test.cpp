@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -38,12 +39,14 @@ struct Copies {
   std::vector<std::vector<double>> data;
   ManyOptions many;
   std::function<std::vector<Value>(const One&)> f;
+  std::function<std::vector<std::vector<Value>>(const One&)> blocks = {};  ///< instead of f
 
   Summary solve(std::vector<double>& x, const SolverOptions& options) const {
     ManyOptions with = many;
     for (const std::vector<double>& array : data) with.data.emplace_back(array);
     x = starts;
-    return solve_many(count, f, x, with, options);
+    return blocks ? solve_many(count, blocks, x, with, options)
+                  : solve_many(count, f, x, with, options);
   }
 };
 
@@ -110,6 +113,64 @@ TEST_F(VulkanComponents, ExactDataGiveTheNumbersThatTheyWereMadeFrom) {
   for (const Precision precision : {Precision::f64, Precision::mixed}) {
     const std::vector<double> x = expect_same(copies, options_of(Backend::vulkan, precision), 1e-9);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], truth[i], 1e-9) << i;
+  }
+}
+
+/// y' = a − b y + c sin y by Euler's steps, which `one` hands out as rows of its own or as a block.
+/// With `irregular`, one step reads a number of the program where others read data.
+Copies simulations(std::size_t count, std::size_t steps, bool irregular, bool as_block,
+                   std::vector<double>& truth) {
+  constexpr double kStep = 0.02;
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  Copies out{.count = count, .data = {{}}};
+  for (std::size_t k = 0; k < count; ++k) {
+    const double a = 1 + 0.1 * normal(random), b = 0.8 + 0.1 * normal(random),
+                 c = 0.3 + 0.1 * normal(random);
+    double y = 0.3;
+    for (std::size_t i = 0; i < steps; ++i) {
+      y += kStep * (a * (1 + std::sin(0.1 * static_cast<double>(i))) - b * y + c * std::sin(3 * y));
+      out.data[0].push_back(y);
+    }
+    truth.insert(truth.end(), {a, b, c});
+    out.starts.insert(out.starts.end(), {0.8, 0.6, 0.1});
+  }
+  out.f = [=](const One& one) {
+    std::vector<Value> rows;
+    Value y = literal(0.3);
+    for (std::size_t i = 0; i < steps; ++i) {
+      const double drive = 1 + std::sin(0.1 * static_cast<double>(i));
+      y = y + kStep * (one.x(0) * drive - one.x(1) * y + one.x(2) * sin(3.0 * y));
+      rows.push_back(y - one.data(0, i));
+      if (irregular && i == 40) rows.back() = y * 1e-3 - 1.0;
+    }
+    return rows;
+  };
+  if (as_block) {
+    out.blocks = [rows = out.f](const One& one) {
+      return std::vector<std::vector<Value>>{rows(one)};
+    };
+    out.f = nullptr;
+  }
+  return out;
+}
+
+/// Loops of simulations are loops of the kernel, whose text has one step.
+TEST_F(VulkanComponents, StepsOfSimulationsAreLoops) {
+  TG_NEEDS(float64);
+  for (const bool as_block : {false, true}) {
+    for (const bool irregular : {false, true}) {
+      std::vector<double> truth;
+      const Copies copies = simulations(40, irregular ? 45 : 400, irregular, as_block, truth);
+      for (const Precision precision : {Precision::f64, Precision::mixed}) {
+        const auto begin = std::chrono::steady_clock::now();
+        const std::vector<double> x =
+            expect_same(copies, options_of(Backend::vulkan, precision), 1e-6);
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+        for (std::size_t i = 0; i < x.size() && !irregular; ++i)
+          EXPECT_NEAR(x[i], truth[i], 1e-6) << i;
+      }
+    }
   }
 }
 
