@@ -549,17 +549,17 @@ void Solver::end() noexcept {
 
 Summary Solver::solve() {
   const std::shared_ptr<Impl> impl = impl_;  // a callback may end this Solver
-  return whole(impl, "solver").solve();
+  return require_not_moved_from(impl, "solver").solve();
 }
 
 WarmUp Solver::warm_up() {
   const std::shared_ptr<Impl> impl = impl_;  // as in solve()
-  return whole(impl, "solver").warm_up();
+  return require_not_moved_from(impl, "solver").warm_up();
 }
 
 Evaluation Solver::evaluate(Numbers x, const Wanted& wanted) {
   const std::shared_ptr<Impl> impl = impl_;  // as in solve()
-  return whole(impl, "solver").evaluate(x, wanted);
+  return require_not_moved_from(impl, "solver").evaluate(x, wanted);
 }
 
 WarmUp warm_up(Problem& problem, const SolverOptions& options) {
