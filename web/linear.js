@@ -183,17 +183,17 @@ export class Factor {
     const groupsOfTargets = [];
     this.targets = model.lists.map(({ instances, width, columns }) => {
       const targets = new Int32Array(instances * width * (width + 1) / 2).fill(-1);
-      const owners = new Int32Array(targets.length);
+      const groups = new Int32Array(targets.length);
       let at = 0;
       for (let i = 0; i < instances; ++i) {
         for (let a = 0; a < width; ++a) {
           for (let b = 0; b <= a; ++b, ++at) {
             const row = columns[i * width + a], column = columns[i * width + b];
-            if (row < this.m && column < this.m) [owners[at], targets[at]] = find(row, column);
+            if (row < this.m && column < this.m) [groups[at], targets[at]] = find(row, column);
           }
         }
       }
-      groupsOfTargets.push(owners);
+      groupsOfTargets.push(groups);
       return targets;
     });
     for (let k = 0; k + 1 < model.nodes.length; ++k) {
@@ -211,9 +211,9 @@ export class Factor {
     });
     this.entries = new Float64Array(count + 1);
     this.targets.forEach((targets, t) => {
-      const owners = groupsOfTargets[t];
+      const groups = groupsOfTargets[t];
       for (let k = 0; k < targets.length; ++k)
-        targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[owners[k]].begin;
+        targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[groups[k]].begin;
     });
     const placeOf = (a, b) => {
       const [g, entry] = find(a, b);

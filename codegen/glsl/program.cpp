@@ -378,9 +378,9 @@ std::vector<bool> find_invariant(const Prepared& prepared, std::span<const std::
   for (Id id = 0; id < nodes.size(); ++id) {
     const Node& node = nodes[id];
     if (ir::is_leaf(node.op)) {
-      const bool of_owner = node.op == Op::Parameter || node.op == Op::Tangent;
+      const bool of_block = node.op == Op::Parameter || node.op == Op::Tangent;
       invariant[id] = node.op == Op::Literal ||
-                      (of_owner && std::ranges::find(slots, node.slot()) != slots.end());
+                      (of_block && std::ranges::find(slots, node.slot()) != slots.end());
     } else {
       invariant[id] = std::ranges::all_of(node.operands(), [&](Id arg) { return invariant[arg]; });
     }

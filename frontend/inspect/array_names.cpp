@@ -64,14 +64,14 @@ std::uint32_t NumberSources::source(std::size_t topology, std::size_t instance,
 
 std::uint32_t NumberSources::first_entry(const char* call, const Data& data) const {
   const detail::ArrayId id = data.id();
-  detail::check_owner(call, "data array", id.problem,
-                      require_not_moved_from(problem_.state_).serial);
+  detail::check_same_problem(call, "data array", id.problem,
+                             require_not_moved_from(problem_.state_).serial);
   return id.offset;
 }
 
 std::uint32_t NumberSources::index(const char* call, const Uniform& uniform) const {
-  detail::check_owner(call, "uniform", uniform.problem_,
-                      require_not_moved_from(problem_.state_).serial);
+  detail::check_same_problem(call, "uniform", uniform.problem_,
+                             require_not_moved_from(problem_.state_).serial);
   return uniform.index_;
 }
 

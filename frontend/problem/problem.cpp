@@ -77,26 +77,27 @@ Uniform Problem::add_uniform(double value) {
 }
 
 void Problem::set(const Data& data, std::span<const double> values) {
-  detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
+  detail::check_same_problem("set", "data array", data.problem_, changing(state_, "set").serial);
   check_numbers(data, detail::of_array(data.id()), values.size());
   require_not_moved_from(state_).set_data(data.offset_, values);
 }
 
 void Problem::set(const Data& data, std::shared_ptr<const ir::ResidentData> values) {
-  detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
+  detail::check_same_problem("set", "data array", data.problem_, changing(state_, "set").serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
   check_numbers(data, detail::of_array(data.id()), values->size());
   require_not_moved_from(state_).set_data(data.offset_, std::move(values));
 }
 
 void Problem::set(const Uniform& uniform, double value) {
-  detail::check_owner("set", "uniform", uniform.problem_, changing(state_, "set").serial);
+  detail::check_same_problem("set", "uniform", uniform.problem_, changing(state_, "set").serial);
   require_not_moved_from(state_).uniforms[uniform.index_] = value;
   ++require_not_moved_from(state_).versions.uniforms;
 }
 
 double Problem::value(const Uniform& uniform) const {
-  detail::check_owner("value", "uniform", uniform.problem_, require_not_moved_from(state_).serial);
+  detail::check_same_problem("value", "uniform", uniform.problem_,
+                             require_not_moved_from(state_).serial);
   return require_not_moved_from(state_).uniforms[uniform.index_];
 }
 
@@ -136,18 +137,19 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 }
 
 void Problem::remove(const Residual& residual) {
-  detail::check_owner("remove", "residual", residual.problem, changing(state_, "remove").serial);
+  detail::check_same_problem("remove", "residual", residual.problem,
+                             changing(state_, "remove").serial);
   require_not_moved_from(state_).blocks.remove(residual.id, BlockKind::residual);
 }
 
 void Problem::remove(const Term& energy) {
-  detail::check_owner("remove", "energy", energy.problem, changing(state_, "remove").serial);
+  detail::check_same_problem("remove", "energy", energy.problem, changing(state_, "remove").serial);
   require_not_moved_from(state_).blocks.remove(energy.id, BlockKind::energy);
 }
 
 void Problem::remove(const Constraint& constraint) {
-  detail::check_owner("remove", "constraint", constraint.problem,
-                      changing(state_, "remove").serial);
+  detail::check_same_problem("remove", "constraint", constraint.problem,
+                             changing(state_, "remove").serial);
   require_not_moved_from(state_).blocks.remove(constraint.id, BlockKind::equality);
 }
 
@@ -274,7 +276,8 @@ void ProblemState::remove_array(std::size_t number) {
 }  // namespace detail
 
 void Problem::check_present(const char* call, const Parameters& x) const {
-  detail::check_owner(call, "parameter array", x.problem_, require_not_moved_from(state_).serial);
+  detail::check_same_problem(call, "parameter array", x.problem_,
+                             require_not_moved_from(state_).serial);
   const bool inside = x.offset_ < require_not_moved_from(state_).unknowns.scalars();
   const std::size_t number =
       inside ? require_not_moved_from(state_).unknowns.array_number(x.offset_) : 0;
@@ -318,14 +321,14 @@ namespace {
 }  // namespace
 
 void Problem::set_loss(const Residual& residual, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residual.problem,
-                      changing(state_, "set_loss").serial);
+  detail::check_same_problem("set_loss", "residual", residual.problem,
+                             changing(state_, "set_loss").serial);
   require_not_moved_from(state_).set_loss(residual.id, residual.id + 1, loss);
 }
 
 void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residuals.problem,
-                      changing(state_, "set_loss").serial);
+  detail::check_same_problem("set_loss", "residual", residuals.problem,
+                             changing(state_, "set_loss").serial);
   if (residuals.count > 0)
     require_not_moved_from(state_).set_loss(residuals.first, residuals.last, loss);
 }

@@ -74,9 +74,9 @@ void require_tasks(const char* call, std::span<Task* const> tasks) {
 
 }  // namespace
 
-TaskRunner::TaskRunner(const Executor& owner, const HybridOptions& options, Scheduler& scheduler,
+TaskRunner::TaskRunner(const Executor& executor, const HybridOptions& options, Scheduler& scheduler,
                        DeviceList& devices, Recorder& recorder)
-    : owner_(owner),
+    : executor_(executor),
       options_(options),
       scheduler_(scheduler),
       devices_(devices),
@@ -131,7 +131,7 @@ ExecutionStats TaskRunner::run_on_cpu(Task& task, const TaskShape& shape, Items 
                                       const Decision* decision) {
   const double start = scheduler_.now();
   try {
-    const RunsTask inside(owner_);
+    const RunsTask inside(executor_);
     if (const std::uint64_t own = task.threads()) {
       task.run_on_cpu(CpuThreads(own), items);
     } else {
@@ -166,7 +166,7 @@ std::optional<Error> TaskRunner::try_device(const TaskShape& shape, const Decisi
   double uncounted_us = 0;  // putting programs together, waking threads
   try {
     DeviceBackend& backend = device.ready();
-    const RunsTask inside(owner_);
+    const RunsTask inside(executor_);
     const double began = scheduler_.now();
     report = work(backend);
     uncounted_us = std::max(0.0, 1e6 * (scheduler_.now() - began) - report.times.work());
@@ -224,7 +224,7 @@ std::future<ExecutionStats> TaskRunner::submit(Task& task) {
     };
     const Decision decision = scheduler_.decide(shape);
     // All threads could be inside tasks that wait for tasks like this one.
-    if (RunsTask::here(owner_)) {
+    if (RunsTask::here(executor_)) {
       run(decision);
     } else {
       arena_->begin({shape, decision, run});
@@ -275,7 +275,7 @@ std::vector<ExecutionStats> TaskRunner::execute(std::span<Task* const> tasks) {
   require_tasks("execute", tasks);
   List list{.stats = std::vector<ExecutionStats>(tasks.size())};
   list.alone = tasks.size() < 2 || !arena_->usable() || foreign_calls_ended() ||
-               RunsTask::here(owner_) || !scheduler_.has_devices();
+               RunsTask::here(executor_) || !scheduler_.has_devices();
   for (const Group& group : groups(tasks)) list.run([&] { begin_group(group, list); });
   if (list.begun.size() == 1) {
     list.begun.front().run(list.begun.front().decision);

@@ -24,7 +24,7 @@ constexpr std::uint32_t kMostGroups = 256;
 struct Pair : Keyed {
   std::uint32_t instance = 0;
   std::uint32_t term = 0;
-  std::uint32_t roles = 0;
+  std::uint32_t block_slots = 0;
 };
 
 class NormalPlanner {

@@ -53,7 +53,7 @@ class SchurPlanner {
   };
   struct Met {  // two blocks in an instance; an eliminated one comes first in the key
     std::uint64_t key = 0;
-    std::uint32_t term = 0, instance = 0, roles = 0;
+    std::uint32_t term = 0, instance = 0, block_slots = 0;
     friend auto operator<=>(const Met&, const Met&) = default;
   };
   struct Meeting {

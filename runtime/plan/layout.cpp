@@ -207,18 +207,18 @@ EntryColumns entry_columns(const ColumnLayout& layout, const SlotGroup& own,
 
 std::vector<EntryColumns> entry_columns(const ColumnLayout& layout,
                                         std::span<const SlotGroup> groups,
-                                        std::span<const std::uint32_t> roles,
+                                        std::span<const std::uint32_t> block_slots,
                                         const FlexibleColumns& flexible) {
   std::vector<EntryColumns> made;
   std::uint32_t most = 0, forms = 0;
   const std::uint32_t data_forms = count_data_forms(layout);
-  for (const std::uint32_t role : roles) {
+  for (const std::uint32_t block_slot : block_slots) {
     EntryColumns entry = entry_columns(
-        layout, groups[role],
-        role < flexible.entries.size() ? flexible.entries[role] : std::vector<bool>{});
+        layout, groups[block_slot],
+        block_slot < flexible.entries.size() ? flexible.entries[block_slot] : std::vector<bool>{});
     const auto wanted = static_cast<std::uint32_t>(entry.index_columns.size()) - entry.fixed;
     if (2 * (forms + wanted) + data_forms > codegen::kMostFormWords) {
-      entry = entry_columns(layout, groups[role]);
+      entry = entry_columns(layout, groups[block_slot]);
     } else {
       entry.first_form = forms;
       forms += wanted;

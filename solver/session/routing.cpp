@@ -59,8 +59,8 @@ hybrid::Work work_of(const ProblemModel& model) {
   return work;
 }
 
-/// Bytes on a device for a solve, as far as the model tells: stored columns, their inversion for
-/// gathering (an entry and a part of its owner each), residuals, and the vectors of conjugate
+/// Bytes on a device for a solve, as far as the model shows: stored columns, their inversion for
+/// gathering (an entry and a part of its block each), residuals, and the vectors of conjugate
 /// gradients and of the line of points.
 std::uint64_t held_bytes(const ProblemModel& model, Precision precision) {
   constexpr std::uint64_t kIndex = 4, kVectors = 12;

@@ -88,11 +88,11 @@ MatrixXd SelectedInverse::below(const Front& front) const {
   std::vector<std::uint32_t> at(front.below);
   for (std::uint32_t begin = 0; begin < front.below;) {
     // Columns that one ancestor owns. Their rows are among its own.
-    const std::uint32_t owner = front_of_[rows[begin]];
-    const Front& above = plan_.fronts[owner];
-    for (std::uint32_t k = begin; k < front.below; ++k) at[k] = row_in(owner, rows[k]);
+    const std::uint32_t parent = front_of_[rows[begin]];
+    const Front& above = plan_.fronts[parent];
+    for (std::uint32_t k = begin; k < front.below; ++k) at[k] = row_in(parent, rows[k]);
     for (; begin < front.below && rows[begin] < above.first + above.pivots; ++begin) {
-      const auto column = columns_[owner].col(rows[begin] - above.first);
+      const auto column = columns_[parent].col(rows[begin] - above.first);
       for (std::uint32_t k = begin; k < front.below; ++k)
         out(k, begin) = out(begin, k) = column[at[k]];
     }

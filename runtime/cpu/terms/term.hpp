@@ -18,7 +18,7 @@
 #include "../../profile.hpp"
 #include "../../rows/rows.hpp"
 #include "../interpreter/interpreter.hpp"
-#include "owner_sum.hpp"
+#include "block_sums.hpp"
 #include "term_costs.hpp"
 #include "term_kernels.hpp"
 
@@ -80,7 +80,7 @@ class Workers {
     const std::thread::id self = std::this_thread::get_id();
     std::atomic<Node*>& first = lists_[std::hash<std::thread::id>()(self) % kLists];
     for (Node* node = first; node != nullptr; node = node->next)
-      if (node->owner == self) return node->worker;
+      if (node->thread == self) return node->worker;
     Node* const made = new Node{self, first, {}};
     while (!first.compare_exchange_weak(made->next, made)) {
     }
@@ -89,7 +89,7 @@ class Workers {
 
  private:
   struct alignas(64) Node {
-    std::thread::id owner;
+    std::thread::id thread;
     Node* next = nullptr;
     Worker<T> worker;
   };
