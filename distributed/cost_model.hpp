@@ -28,11 +28,11 @@ struct PartSize {
 ///
 ///   model   the whole
 ///   chunks  chunks_of(model.arrays)
-///   owners  rank by chunk, below `parts`
+///   rank_of_chunk  rank by chunk, below `parts`
 /// Cost: a pass over the index columns, and a sort of the blocks at borders.
 std::vector<PartSize> part_sizes(const runtime::Model& model,
                                  std::span<const runtime::Chunk> chunks,
-                                 std::span<const int> owners, int parts);
+                                 std::span<const int> rank_of_chunk, int parts);
 
 /// How numbers of all ranks reach all ranks.
 enum class Allgather : std::uint8_t {

@@ -26,9 +26,9 @@ class Halo final : public runtime::PartLink {
  public:
   ///   ranks, part  outlive it
   ///   chunks       of the whole model
-  ///   owners       rank by chunk
+  ///   rank_of_chunk       rank by chunk
   Halo(const Communicator& ranks, const LocalModel& part, std::span<const runtime::Chunk> chunks,
-       std::span<const int> owners);
+       std::span<const int> rank_of_chunk);
   ~Halo() override;
   Halo(const Halo&) = delete;
   Halo& operator=(const Halo&) = delete;
@@ -45,7 +45,7 @@ class Halo final : public runtime::PartLink {
   template <class T>
   void fill(std::span<T> v);
   void connect(const LocalModel& part, std::span<const runtime::Chunk> chunks,
-               std::span<const int> owners);
+               std::span<const int> rank_of_chunk);
   /// Finds borders, and makes the graph of packed ones.
   void pack(const LocalModel& part, PetscSF ghosts);
 

@@ -70,6 +70,6 @@ ChunkGraph joined_graph(const Communicator& ranks, const ChunkGraph& of_share);
 /// Cost: two passes over the share's columns. A few MB of buffers beside the part.
 LocalModel part_of_shares(const Communicator& ranks, const runtime::Model& model,
                           const Shares& shares, std::span<const runtime::Chunk> chunks,
-                          std::span<const int> owners);
+                          std::span<const int> rank_of_chunk);
 
 }  // namespace topograd::distributed

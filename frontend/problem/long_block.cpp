@@ -487,7 +487,7 @@ void LongBlocks::add_products(const HostBlock& block, std::span<const double> x,
           f(row, block.offsets[k] + c, jacobians[k][row * block.widths[k] + c]);
   };
   for_entries([&](std::uint32_t row, std::uint32_t at, double d) { along[row] += d * p[at]; });
-  double slope = 1, bend = 0;
+  double slope = 1, curvature = 0;
   if (with_losses && !block.loss.is_trivial()) {
     double s = 0, r_along = 0;
     for (std::uint32_t row = 0; row < block.rows; ++row) {
@@ -496,10 +496,10 @@ void LongBlocks::add_products(const HostBlock& block, std::span<const double> x,
     }
     const std::array<double, 3> rho = block.loss.evaluate(s);
     slope = rho[1];
-    bend = 2 * rho[2] * r_along;
+    curvature = 2 * rho[2] * r_along;
   }
   for_entries([&](std::uint32_t row, std::uint32_t at, double d) {
-    out[at] += d * (slope * along[row] + bend * r[row]);
+    out[at] += d * (slope * along[row] + curvature * r[row]);
   });
   for (std::uint32_t row = 0; row < block.rows; ++row) weights[row] = slope * r[row];
 }

@@ -78,19 +78,20 @@ struct Numbering {
 
   Numbering(std::span<const std::uint32_t> batch_columns, const std::vector<bool>& flexible,
             std::uint32_t most) {
-    std::vector<bool> bends;
+    std::vector<bool> is_flexible;
     for (const std::uint32_t at : batch_columns) {
-      bends.push_back(at < flexible.size() && flexible[at] && most > 0);
-      if (bends.back()) --most;
+      is_flexible.push_back(at < flexible.size() && flexible[at] && most > 0);
+      if (is_flexible.back()) --most;
     }
-    fixed = static_cast<std::uint32_t>(std::ranges::count(bends, false));
+    fixed = static_cast<std::uint32_t>(std::ranges::count(is_flexible, false));
     std::uint32_t next_fixed = 0, next_flexible = fixed;
-    for (const bool bend : bends) column.push_back(bend ? next_flexible++ : next_fixed++);
+    for (const bool one : is_flexible) column.push_back(one ? next_flexible++ : next_fixed++);
   }
   template <class Source>
   Source source(std::size_t k) const {
-    const bool bends = column[k] >= fixed;
-    return {.kind = bends ? Source::Kind::flexible : Source::Kind::column, .column = column[k]};
+    const bool is_flexible = column[k] >= fixed;
+    return {.kind = is_flexible ? Source::Kind::flexible : Source::Kind::column,
+            .column = column[k]};
   }
 };
 

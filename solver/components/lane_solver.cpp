@@ -820,10 +820,10 @@ bool LaneSolver::leave_saddle(std::size_t at) {
   }
   if (!vanished) return false;
   const std::optional<QuadraticModel> model = exact_model(at, here_columns());
-  const auto bend = model ? negative_curvature(*model, kUnit) : std::nullopt;
-  if (!bend) return false;
-  set_direction(at, model->unknowns, bend->direction);
-  lane.saddle.emplace(lane.here_cost, bend->curvature, lane.rules.least_contradiction());
+  const auto descent = model ? negative_curvature(*model, kUnit) : std::nullopt;
+  if (!descent) return false;
+  set_direction(at, model->unknowns, descent->direction);
+  lane.saddle.emplace(lane.here_cost, descent->curvature, lane.rules.least_contradiction());
   lane.phase = Phase::saddle;
   lane.ended = false;
   try_length(at, lane.saddle->length());

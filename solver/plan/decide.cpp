@@ -240,8 +240,8 @@ class LinearRules {
     if (!system_.elimination) return ask(Fact::elimination);
     const EliminationFacts& elimination = *system_.elimination;
     // Two levels, which meshes need, are for unknowns that are all free.
-    const bool shaped = plan_.linear.needs.any();
-    if (elimination.remains_wide && !shaped) return iterate_on_mesh();
+    const bool steps_on_host = plan_.linear.needs.any();
+    if (elimination.remains_wide && !steps_on_host) return iterate_on_mesh();
     if (elimination.remains_wide) return factor_there([&] { iterate_on_mesh(); });
     if (elimination.eliminated < elimination.kept)
       return factor_there([&] { iterate(LinearReason::data_on_device); });
