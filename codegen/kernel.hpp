@@ -193,7 +193,7 @@ struct KernelRequest {
   // store, reduce, scatter:
   ir::Program program;
   ColumnLayout layout;
-  std::vector<std::uint32_t> targets;  ///< scatter: parameter slot to whose place output k is added
+  std::vector<std::uint32_t> targets;  ///< scatter: parameter slot to which output k is added
   /// Store: the program is ∇²E·tangent, with an output for each parameter slot. A loop evaluates it
   /// along each unknown, and stores the upper triangle of ∇²E, packed by rows, in place of the
   /// outputs. The code does not grow with the number of columns.
@@ -320,7 +320,7 @@ struct PushConstants {
   std::uint32_t fused_stride = 0;  ///< of fused columns
 
   // kernels with additional values; these words are shared with fused kernels
-  std::uint32_t& costs_first() { return sums_first; }  ///< place of workgroup 0's part
+  std::uint32_t& costs_first() { return sums_first; }  ///< index of workgroup 0's part
   std::uint32_t& rows_stride() { return sums_count; }  ///< between rows
 };
 

@@ -26,9 +26,9 @@ struct PartSize {
 
 /// The sizes that local_model() and Halo have for each rank.
 ///
-///   model   the whole
-///   chunks  chunks_of(model.arrays)
-///   rank_of_chunk  rank by chunk, below `parts`
+///   model          the whole
+///   chunks         chunks_of(model.arrays)
+///   rank_of_chunk  of each chunk, below `parts`
 /// Cost: a pass over the index columns, and a sort of the blocks at borders.
 std::vector<PartSize> part_sizes(const runtime::Model& model,
                                  std::span<const runtime::Chunk> chunks,

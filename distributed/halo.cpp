@@ -50,7 +50,7 @@ Halo::Halo(const Communicator& ranks, const LocalModel& part,
       chunks_of_rank_(static_cast<std::size_t>(ranks.size())),
       chunks_(chunks.size()),
       counts_(static_cast<std::size_t>(ranks.size())),
-      places_(static_cast<std::size_t>(ranks.size())) {
+      offsets_(static_cast<std::size_t>(ranks.size())) {
   for (std::size_t c = 0; c < chunks.size(); ++c)
     chunks_of_rank_[static_cast<std::size_t>(rank_of_chunk[c])].push_back(c);
   connect(part, chunks, rank_of_chunk);
@@ -162,18 +162,18 @@ std::span<const double> Halo::all_chunks(std::span<const double> own, std::size_
   const Stopwatch watch(traffic_.seconds);
   ++traffic_.sums;
   traffic_.numbers += width;
-  int place = 0;
+  int offset = 0;
   for (std::size_t r = 0; r < counts_.size(); ++r) {
     counts_[r] = static_cast<int>(chunks_of_rank_[r].size() * width);
-    places_[r] = place;
-    place += counts_[r];
+    offsets_[r] = offset;
+    offset += counts_[r];
   }
   received_.resize(chunks_ * width);
   all_.resize(chunks_ * width);
   MPI_Allgatherv(own.data(), static_cast<int>(own.size()), MPI_DOUBLE, received_.data(),
-                 counts_.data(), places_.data(), MPI_DOUBLE, ranks_.comm());
+                 counts_.data(), offsets_.data(), MPI_DOUBLE, ranks_.comm());
   for (std::size_t r = 0; r < counts_.size(); ++r) {
-    const double* from = received_.data() + places_[r];
+    const double* from = received_.data() + offsets_[r];
     for (std::size_t column = 0; column < width; ++column)
       for (const std::size_t chunk : chunks_of_rank_[r]) all_[column * chunks_ + chunk] = *from++;
   }

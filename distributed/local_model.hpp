@@ -71,9 +71,9 @@ struct LocalModel {
 
 /// The part of `rank`.
 ///
-///   model   the whole; topologies and losses outlive the part
-///   chunks  chunks_of(model.arrays)
-///   rank_of_chunk  rank by chunk
+///   model          the whole; topologies and losses outlive the part
+///   chunks         chunks_of(model.arrays)
+///   rank_of_chunk  of each chunk
 /// Cost: a few passes over all columns.
 LocalModel local_model(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
                        std::span<const int> rank_of_chunk, int rank);
@@ -81,8 +81,8 @@ LocalModel local_model(const runtime::Model& model, std::span<const runtime::Chu
 /// The blocks that a rank owns, and those that are kept as ghosts because its residuals read them.
 class HeldBlocks {
  public:
-  ///   model   arrays, flags and bounds of the whole; outlives this, as `chunks` and
-  ///   `rank_of_chunk` do rank_of_chunk  rank by chunk
+  ///   model          arrays, flags and bounds of the whole; outlives this, as the other spans do
+  ///   rank_of_chunk  of each chunk
   HeldBlocks(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
              std::span<const int> rank_of_chunk, int rank);
 

@@ -230,16 +230,16 @@ std::vector<std::uint32_t> RankPart::join_lists(
       if (local.counted[i] != 0) mine.push_back(local.instances[i]);
   });
   return together(ranks_, [&] {
-    std::vector<int> counts(static_cast<std::size_t>(ranks_.size())), places(counts.size());
+    std::vector<int> counts(static_cast<std::size_t>(ranks_.size())), offsets(counts.size());
     const int count = static_cast<int>(mine.size());
     MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_.comm());
     int total = 0;
     for (std::size_t r = 0; r < counts.size(); ++r) {
-      places[r] = total;
+      offsets[r] = total;
       total += counts[r];
     }
     std::vector<std::uint32_t> all(static_cast<std::size_t>(total));
-    MPI_Allgatherv(mine.data(), count, MPI_UINT32_T, all.data(), counts.data(), places.data(),
+    MPI_Allgatherv(mine.data(), count, MPI_UINT32_T, all.data(), counts.data(), offsets.data(),
                    MPI_UINT32_T, ranks_.comm());
     std::ranges::sort(all);
     return all;

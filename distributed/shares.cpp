@@ -156,7 +156,7 @@ std::vector<std::uint32_t> uniforms_together(const runtime::Model& model) {
 }  // namespace
 
 // Ranks may number the uniforms of losses differently. Those of one loss stay neighbours in their
-// order: devices read them from the place of the first one on.
+// order: devices read them from the index of the first one on.
 void Shares::join_uniforms(const runtime::Model& model) {
   const std::vector<std::uint32_t> lengths = uniforms_together(model);
   const std::span<const double> own = model.uniforms;
@@ -165,18 +165,18 @@ void Shares::join_uniforms(const runtime::Model& model) {
     const auto values = std::as_bytes(own.subspan(k, lengths[k]));
     put_text(runs, {reinterpret_cast<const char*>(values.data()), values.size()});
   }
-  std::unordered_map<std::string, std::uint32_t> place;
+  std::unordered_map<std::string, std::uint32_t> position;
   for (const std::string& of_rank : ranks_.gather_bytes(runs)) {
     for (Bytes left(of_rank); !left.empty();) {
       const std::string run = left.take_text();
       const auto next = static_cast<std::uint32_t>(uniforms_.size());
-      if (!place.emplace(run, next).second) continue;
+      if (!position.emplace(run, next).second) continue;
       for (Bytes values(run); !values.empty();) uniforms_.push_back(values.take<double>());
     }
   }
   for (Bytes left(runs); !left.empty();) {
     const std::string run = left.take_text();
-    const std::uint32_t first = place.at(run);
+    const std::uint32_t first = position.at(run);
     for (std::size_t j = 0; j < run.size() / sizeof(double); ++j)
       uniform_.push_back(first + static_cast<std::uint32_t>(j));
   }
@@ -321,7 +321,7 @@ class TermRows {
   HeldBlocks& blocks_;
   std::unique_ptr<ir::Batch> received_;
   std::vector<ir::Batch::NewRows> rows_;  // of it
-  std::vector<std::uint64_t> next_;       // place of the next row of each rank
+  std::vector<std::uint64_t> next_;       // index of the next row of each rank
   LocalModel::LocalTerm here_;
   std::vector<int> found_;  // scratch
 };

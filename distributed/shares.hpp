@@ -33,7 +33,7 @@ class Shares final : public ModelShares {
   void join(std::span<std::uint8_t> flags) const override;
   ir::Hash128 sum(ir::Hash128 here) const override;
 
-  /// The uniforms of all ranks, equal ones once, and the place of each of this rank's. Those of a
+  /// The uniforms of all ranks, equal ones once, and the index of each of this rank's. Those of a
   /// loss are one.
   std::span<const double> uniforms() const { return uniforms_; }
   std::uint32_t uniform(std::uint32_t here) const { return uniform_[here]; }

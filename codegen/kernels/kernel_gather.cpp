@@ -259,25 +259,25 @@ void write_block_slot(const KernelRequest& request, std::size_t index, const Pre
                       Shader& shader, BodyFacts& facts) {
   const GatherSlot& block_slot = request.block_slots[index];
   LeafNames names = leaf_names(request, block_slot.program.leaves);
-  LeafPlace place{.layout = block_slot.layout,
-                  .row = "e",
-                  .seed_row = "i",
-                  .own = {},
-                  .fused = fused(request),
-                  .counter = "own"};
+  LeafAccess access{.layout = block_slot.layout,
+                    .row = "e",
+                    .seed_row = "i",
+                    .own = {},
+                    .fused = fused(request),
+                    .counter = "own"};
   if (block_slot.is_fused) {
-    place.index_columns = BufferRole::fused_index_columns;
-    place.data_columns = BufferRole::fused_data_columns;
-    place.stride = "fused_stride";
+    access.index_columns = BufferRole::fused_index_columns;
+    access.data_columns = BufferRole::fused_data_columns;
+    access.stride = "fused_stride";
   }
   for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
-    place.own.push_back({block_slot.slots[k], own_value(block_slot.coordinates[k]),
-                         own_direction(block_slot.coordinates[k])});
+    access.own.push_back({block_slot.slots[k], own_value(block_slot.coordinates[k]),
+                          own_direction(block_slot.coordinates[k])});
   }
   Lines& body = shader.body();
   body.line();
   body.line(describe(block_slot, index, names));
-  for (const OwnSlot& own : place.own) {
+  for (const OwnSlot& own : access.own) {
     names.at(ir::Op::Parameter, own.slot) = own.value;
     names.at(ir::Op::Tangent, own.slot) = own.direction;
   }
@@ -288,7 +288,7 @@ void write_block_slot(const KernelRequest& request, std::size_t index, const Pre
   const bool seeds = block_slot.program.leaves.seeds > 0;
   const bool instance = seeds || (block_slot.gives_values && request.values.rows > 0);
   if (instance) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
-  write_loads(prepared, place, {}, request.precision, names, shader);
+  write_loads(prepared, access, {}, request.precision, names, shader);
   body.line();
   const Written written = write_program(prepared, names, request.precision, shader, invariant);
   for (std::size_t k = 0; k < block_slot.targets.size(); ++k) {
@@ -301,7 +301,7 @@ void write_block_slot(const KernelRequest& request, std::size_t index, const Pre
   }
   body.close();
   prepared.count_operations(facts.operations);
-  facts.bytes += column_bytes(prepared, place, {}, request.precision) + (instance ? 4u : 0u);
+  facts.bytes += column_bytes(prepared, access, {}, request.precision) + (instance ? 4u : 0u);
 }
 
 // Finds out whether the block has entries in the fused block slots of another batch, and their

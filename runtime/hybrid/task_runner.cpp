@@ -241,13 +241,13 @@ std::vector<TaskRunner::Group> TaskRunner::groups(std::span<Task* const> tasks) 
   std::map<std::pair<Hash128, Override>, std::size_t> known;
   for (std::size_t k = 0; k < tasks.size(); ++k) {
     const TaskShape shape = tasks[k]->shape();
-    const auto [place, is_new] = known.try_emplace({shape.kernel, shape.where}, groups.size());
+    const auto [entry, is_new] = known.try_emplace({shape.kernel, shape.where}, groups.size());
     if (is_new || !options_.coalesce || shape.where == Override::cpu || shape.deadline_us > 0) {
-      place->second = groups.size();
+      entry->second = groups.size();
       groups.emplace_back();
     }
-    groups[place->second].tasks.push_back(tasks[k]);
-    groups[place->second].places.push_back(k);
+    groups[entry->second].tasks.push_back(tasks[k]);
+    groups[entry->second].positions.push_back(k);
   }
   return groups;
 }
@@ -302,7 +302,7 @@ void TaskRunner::begin_group(const Group& group, List& list) {
   if (programs.empty()) {
     for (std::size_t k = 0; k < group.tasks.size(); ++k) {
       Task& task = *group.tasks[k];
-      ExecutionStats& stats = list.stats[group.places[k]];
+      ExecutionStats& stats = list.stats[group.positions[k]];
       const TaskShape shape = task.shape();
       begin(list, shape, scheduler_.decide(shape),
             [this, &task, &stats, shape](const Decision& decision) {
@@ -331,7 +331,7 @@ void TaskRunner::begin_group(const Group& group, List& list) {
       if (left - items / 2 < until * all) break;
       left -= items;
       part.tasks.push_back(group.tasks[next]);
-      part.places.push_back(group.places[next]);
+      part.positions.push_back(group.positions[next]);
       own.push_back(std::move(programs[next]));
     }
     if (own.empty()) continue;
@@ -364,8 +364,8 @@ void TaskRunner::run_group(const Group& group, const TaskShape& shape,
       Decision own = decision;
       own.reserved_us = 0;
       recorder_.decided(one.operation, own);
-      out[group.places[k]] = run(*group.tasks[k], one, own, {0, one.size});
-      recorder_.observe(one.operation, one.size, out[group.places[k]]);
+      out[group.positions[k]] = run(*group.tasks[k], one, own, {0, one.size});
+      recorder_.observe(one.operation, one.size, out[group.positions[k]]);
     }
     return;
   }
@@ -379,7 +379,7 @@ void TaskRunner::run_group(const Group& group, const TaskShape& shape,
   if (!error && group.tasks.size() > 1) recorder_.coalesced(group.tasks.size());
   stats.coalesced = group.tasks.size();
   for (std::size_t k = 0; k < group.tasks.size(); ++k) {
-    ExecutionStats& one = out[group.places[k]];
+    ExecutionStats& one = out[group.positions[k]];
     const TaskShape own = group.tasks[k]->shape();
     one = error ? run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr) : stats;
     if (error) one.fallback = error->what();

@@ -44,7 +44,7 @@ class TaskRunner {
   /// Tasks of one kernel.
   struct Group {
     std::vector<Task*> tasks;
-    std::vector<std::size_t> places;  // positions in the caller's list
+    std::vector<std::size_t> positions;  // positions in the caller's list
   };
   /// A list of tasks that is being executed.
   struct List;

@@ -81,7 +81,7 @@ class BlockRows {
     return std::span(columns_).subspan(row(block).columns, row(block).length);
   }
   /// Position of a block and its row's length, then those of its transpose.
-  std::array<std::uint32_t, 4> places(std::uint32_t row, std::uint32_t column) const {
+  std::array<std::uint32_t, 4> location(std::uint32_t row, std::uint32_t column) const {
     return {position(row, column), this->row(row).length, position(column, row),
             this->row(column).length};
   }

@@ -67,11 +67,11 @@ class Inverter {
     const auto block_slots = static_cast<std::uint32_t>(plan_.block_slots.size());
     const Partition<> by_key = by_block_and_block_slot();
     std::vector<std::uint32_t> starts(blocks_ * block_slots + 1, 0);
-    by_key.each_bucket([&](std::span<const Keyed> items, std::size_t place, std::uint32_t first,
-                           std::uint32_t beyond) {
+    by_key.each_bucket([&](std::span<const Keyed> items, std::size_t first_item,
+                           std::uint32_t first, std::uint32_t beyond) {
       for (const Keyed& item : items) ++starts[item.key + 1];
       // Starts of the next bucket's first key are this one's end.
-      auto at = static_cast<std::uint32_t>(place);
+      auto at = static_cast<std::uint32_t>(first_item);
       for (std::uint32_t key = first; key < beyond; ++key) at = starts[key + 1] += at;
     });
     Sorted sorted;

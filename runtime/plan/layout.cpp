@@ -22,7 +22,7 @@ std::vector<IndexSource> all_sources(const ColumnLayout& layout) {
 }
 
 /// Array and coordinate of a column, if they are the same in all rows.
-struct Place {
+struct BlockCoordinate {
   std::uint32_t array;
   std::uint32_t coordinate;
 };
@@ -33,8 +33,8 @@ std::uint32_t array_of(std::span<const ParameterArray> arrays, std::uint64_t ind
   return static_cast<std::uint32_t>(after - arrays.begin()) - 1;
 }
 
-std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
-                              std::span<const ParameterArray> arrays) {
+std::optional<BlockCoordinate> coordinate_of(const ir::Batch& batch, std::uint32_t column,
+                                             std::span<const ParameterArray> arrays) {
   const std::uint32_t array = array_of(arrays, batch.index(0, column));
   const ParameterArray& a = arrays[array];
   const std::uint64_t end = a.offset + a.blocks * a.width;
@@ -47,7 +47,7 @@ std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
     });
   });
   if (!same) return std::nullopt;
-  return Place{array, coordinate};
+  return BlockCoordinate{array, coordinate};
 }
 
 /// Coordinate of a column in the blocks of a group, if it is the same in all rows.
@@ -129,7 +129,7 @@ ColumnLayout make_layout(const ir::LeafCounts& leaves, std::span<const SlotGroup
   for (const SlotGroup& group : groups) bases.push_back(group.slots[0]);
   const std::uint32_t alone = leaves.uniforms - neighbours + (neighbours > 0 ? 1 : 0);
   for (std::uint32_t k = 0; k < alone; ++k) bases.push_back(leaves.parameters + k);
-  // A place and a step each.
+  // An index and a step each.
   const Numbering index(bases, flexible.index,
                         (codegen::kMostFormWords - count_data_forms(layout)) / 2);
   layout.index_columns = static_cast<std::uint32_t>(bases.size());
@@ -167,9 +167,9 @@ std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const Param
       break;
     }
     if (found) continue;
-    const std::optional<Place> place = place_of(batch, k, arrays);
-    if (!place || groups.size() == kMostGroups) return scalar_groups(batch);
-    groups.push_back({place->array, {k}, {place->coordinate}});
+    const std::optional<BlockCoordinate> located = coordinate_of(batch, k, arrays);
+    if (!located || groups.size() == kMostGroups) return scalar_groups(batch);
+    groups.push_back({located->array, {k}, {located->coordinate}});
   }
   return groups;
 }

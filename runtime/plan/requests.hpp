@@ -50,11 +50,10 @@ codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
                                        codegen::Accumulation strategy);
 /// Sums by block; each block slot evaluates its terms again.
 ///
-///   block_slots      groups of the shape in the blocks' array (GatherPlan::block_slots)
+///   block_slots  groups of the shape in the blocks' array (GatherPlan::block_slots)
 ///   block_width  scalars of a block
 ///   lead         has_values(pass): the block slot, one that every instance has, that computes
-///   values that
-///                are not summed by block
+///                values that are not summed by block
 codegen::KernelRequest gather_request(const TermShape& shape, Pass pass,
                                       std::span<const std::uint32_t> block_slots,
                                       std::uint32_t block_width, std::size_t lead = 0);

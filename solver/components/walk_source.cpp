@@ -30,7 +30,7 @@ constexpr std::size_t kRowBytes = 8192;
 bool has_columns(const ComponentGroup& group) {
   return std::ranges::any_of(group.residuals, [](const ComponentRows& rows) {
     return std::ranges::any_of(rows.data,
-                               [](const ComponentNumbers& n) { return n.places != nullptr; });
+                               [](const ComponentNumbers& n) { return n.positions != nullptr; });
   });
 }
 
@@ -38,17 +38,17 @@ bool takes_alike(const ComponentRows& a, const ComponentRows& b) {
   return a.kernel == b.kernel &&
          std::ranges::equal(a.data, b.data,
                             [](const ComponentNumbers& p, const ComponentNumbers& q) {
-                              return (p.places == nullptr) == (q.places == nullptr);
+                              return (p.positions == nullptr) == (q.positions == nullptr);
                             });
 }
 
 std::size_t columns_of(const ComponentRows& rows) {
   return static_cast<std::size_t>(std::ranges::count_if(
-      rows.data, [](const ComponentNumbers& n) { return n.places != nullptr; }));
+      rows.data, [](const ComponentNumbers& n) { return n.positions != nullptr; }));
 }
 
 /// Residual blocks of one kernel over the same unknowns, whose numbers come from the same kinds of
-/// places.
+/// arrays.
 struct RowRun {
   std::size_t first = 0, count = 0;
   std::size_t data = 0, numbers = 0;  ///< first of their columns and shared numbers
@@ -85,7 +85,7 @@ class Arguments {
     const std::size_t columns = columns_of(rows), shared = rows.data.size() - columns;
     std::size_t column = 0, number = 0;
     for (const ComponentNumbers& n : rows.data) {
-      if (n.places != nullptr) {
+      if (n.positions != nullptr) {
         add(text("data[(", data, " + ", column++, "u + j * ", columns, "u) * count + k]"));
       } else {
         add(text("numbers[", numbers, " + ", number++, "u + j * ", shared, "u]"));
@@ -105,18 +105,18 @@ std::string run_source(const LaneProgram& program, const RowRun& run) {
   Arguments arguments;
   arguments.add_data(rows, text(run.data, "u"), text(run.numbers, "u"));
   for (const std::uint32_t scalar : rows.unknowns) arguments.add(text("t[", scalar, "]"));
-  std::vector<std::uint32_t> places = {0};
+  std::vector<std::uint32_t> entries = {0};
   std::vector<std::uint32_t> scalars;
   for (const std::uint32_t p : kernel.free())
     scalars.push_back(program.free_number(rows.unknowns[p]));
-  for (const std::uint32_t s : scalars) places.push_back(1 + s);
+  for (const std::uint32_t s : scalars) entries.push_back(1 + s);
   for (std::size_t a = 0; a < scalars.size(); ++a)
     for (std::size_t b = a; b < scalars.size(); ++b)
-      places.push_back(program.entry(scalars[a], scalars[b]));
+      entries.push_back(program.entry(scalars[a], scalars[b]));
   const std::uint32_t leaves = kernel.added().leaves.data;
   for (std::uint32_t d = kernel.first_sum(); d < leaves; ++d)
-    arguments.add(text("trial[", places[d - kernel.first_sum()], "]"));
-  for (const std::uint32_t s : kernel.sums()) arguments.add(text("trial[", places[s], "]"));
+    arguments.add(text("trial[", entries[d - kernel.first_sum()], "]"));
+  for (const std::uint32_t s : kernel.sums()) arguments.add(text("trial[", entries[s], "]"));
   return text("  for (uint j = 0u; j < ", run.count, "u; ++j)\n    rows", rows.kernel, "(",
               arguments.text_of(), ");\n");
 }
@@ -147,7 +147,7 @@ struct SharedMemory {
 };
 
 /// The loop that adds the rows of all blocks with one kernel whose numbers come from the same kinds
-/// of places. The lanes evaluate blocks side by side; then they add those of each run. Tables say
+/// of arrays. The lanes evaluate blocks side by side; then they add those of each run. Tables say
 /// for each run which blocks it has, where their numbers begin, which scalars they read, and which
 /// numbers these have among the free ones; and for each block which run it is in.
 std::string kind_source(const LaneProgram& program, const std::vector<RowRun>& runs,
@@ -456,7 +456,7 @@ std::vector<WalkBuffer> buffers_of_walk(const ComponentGroup& group) {
 
 bool shares_limits(const LaneProgram& program) {
   return std::ranges::all_of(program.group().x,
-                             [&](const Places& x) { return program.shares_bounds(x); });
+                             [&](const Positions& x) { return program.shares_bounds(x); });
 }
 
 std::string obstacle_of_walk(const ComponentGroup& group, Precision precision,

@@ -214,7 +214,7 @@ void Route::learn(const hybrid::TaskShape& task, std::size_t target,
 
 void Route::ended(bool on_device, double seconds, const runtime::EngineCounts& counts) {
   const std::size_t target = on_device ? device_ : hybrid::kCpu;
-  // Too short to teach times, but the place has done its work.
+  // Too short to teach times, but the backend has been used.
   if (!judged_) learn(shape(), target, {.cold = true});
   judged_ = false;
   drop_decision();

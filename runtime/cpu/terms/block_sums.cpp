@@ -12,7 +12,7 @@ namespace {
 // Blocks of one range of work: of few blocks, some may have most of the instances.
 constexpr std::size_t kMostBlocksPerRange = 2048, kLeastBlocksPerRange = 16, kRanges = 512;
 
-// Adder::size(width) is the number of a block's sums, Adder::place(block) their position;
+// Adder::size(width) is the number of a block's sums, Adder::offset(block) their position;
 // Adder::add(block, begin, end, sums) adds the entries [begin, end) to the sums.
 template <class T, class Adder>
 void add_short_lists(Pool& pool, const BlockLists& lists, const BlockLayout& layout,
@@ -27,7 +27,7 @@ void add_short_lists(Pool& pool, const BlockLists& lists, const BlockLayout& lay
       const BlockLayout::Block block = layout.block(lists.blocks[k]);
       sums.assign(adder.size(block.width), 0.0);
       adder.add(block, begin, end, sums);
-      T* const target = out + adder.place(block);
+      T* const target = out + adder.offset(block);
       for (std::size_t j = 0; j < sums.size(); ++j) target[j] += static_cast<T>(sums[j]);
     }
   });
@@ -51,7 +51,7 @@ void add_long_lists(Pool& pool, const BlockLists& lists, const BlockLayout& layo
     for (; s < segments.size() && segments[s].block == block; ++s) {
       for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += partial[s][j];
     }
-    T* const target = out + adder.place(layout.block(lists.blocks[block]));
+    T* const target = out + adder.offset(layout.block(lists.blocks[block]));
     for (std::size_t j = 0; j < sums.size(); ++j) target[j] += static_cast<T>(sums[j]);
   }
 }
@@ -180,13 +180,13 @@ bool arrange(std::vector<Product<T>>& block_slot, std::size_t n) {
 template <class Adding>
 struct VectorAdder : Adding {
   static std::size_t size(std::uint32_t width) { return width; }
-  std::uint64_t place(const BlockLayout::Block& block) const { return block.first; }
+  std::uint64_t offset(const BlockLayout::Block& block) const { return block.first; }
 };
 
 template <class Adding>
 struct BlockAdder : Adding {
   static std::size_t size(std::uint32_t width) { return packed_size(width); }
-  std::uint64_t place(const BlockLayout::Block& block) const { return block.packed; }
+  std::uint64_t offset(const BlockLayout::Block& block) const { return block.packed; }
 };
 
 /// Entries of a block of JᵀJ.

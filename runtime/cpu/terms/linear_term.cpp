@@ -102,9 +102,9 @@ void LinearTerm<T>::clear_constant(const std::vector<std::uint8_t>& constant, st
                                    std::size_t end, std::size_t rows, std::span<double> out) const {
   const std::size_t entries = rows * term_->slots();
   for (std::size_t slot = 0; slot < term_->slots(); ++slot) {
-    const SlotPlace& place = index().slots[slot];
+    const SlotSource& source = index().slots[slot];
     for (std::size_t i = begin; i < end; ++i) {
-      if (constant[index().block_slots[place.block_slot].base[i] + place.offset] == 0) continue;
+      if (constant[index().block_slots[source.block_slot].base[i] + source.offset] == 0) continue;
       for (std::size_t row = 0; row < rows; ++row)
         out[i * entries + row * term_->slots() + slot] = 0;
     }

@@ -42,7 +42,7 @@ class WindowSums {
   template <class Run>
   void add_range(std::size_t range, const Run& run);
   template <class T>
-  void add_column(const Windows::Window& window, const SlotPlace& place, const T* terms,
+  void add_column(const Windows::Window& window, const SlotSource& source, const T* terms,
                   std::size_t first, std::size_t n);
 
   const TermIndex& index_;
@@ -51,11 +51,11 @@ class WindowSums {
 };
 
 template <class T>
-void WindowSums::add_column(const Windows::Window& window, const SlotPlace& place, const T* terms,
+void WindowSums::add_column(const Windows::Window& window, const SlotSource& source, const T* terms,
                             std::size_t first, std::size_t n) {
-  const std::uint32_t* const base = index_.block_slots[place.block_slot].base.data() + first;
+  const std::uint32_t* const base = index_.block_slots[source.block_slot].base.data() + first;
   double* const sums = sums_.data() + window.at;
-  const std::uint32_t shift = place.offset - window.first;  // modulo 2³²
+  const std::uint32_t shift = source.offset - window.first;  // modulo 2³²
   for (std::size_t i = 0; i < n; ++i) sums[base[i] + shift] += double{terms[i]};
 }
 
@@ -69,8 +69,8 @@ void WindowSums::add_range(std::size_t range, const Run& run) {
     const std::size_t n = std::min(kTile, end - at);
     const auto terms = run(at, n);
     for (std::uint32_t slot = 0; slot < index_.slots.size(); ++slot) {
-      const SlotPlace& place = index_.slots[slot];
-      add_column(windows_.at(range, place.block_slot), place, terms(slot), at, n);
+      const SlotSource& source = index_.slots[slot];
+      add_column(windows_.at(range, source.block_slot), source, terms(slot), at, n);
     }
   }
 }

@@ -82,15 +82,16 @@ Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v,
   for (const LeafUse& leaf : program.columns) binding.columns.push_back(column_of(leaf, kept));
   for (const LeafUse& leaf : program.gathers) {
     if (leaf.op == ir::Op::Uniform) {
-      const UniformPlace& place = index_.uniforms[leaf.slot];
-      binding.gathers.push_back({v.uniforms + place.position, nullptr});
-      if (place.column.size() > 0) binding.gathers.back() = {v.uniforms, place.column.data()};
+      const UniformSource& slot_source = index_.uniforms[leaf.slot];
+      binding.gathers.push_back({v.uniforms + slot_source.position, nullptr});
+      if (slot_source.column.size() > 0)
+        binding.gathers.back() = {v.uniforms, slot_source.column.data()};
       continue;
     }
-    const SlotPlace& place = index_.slots[leaf.slot];
+    const SlotSource& slot_source = index_.slots[leaf.slot];
     const T* from = leaf.op == ir::Op::Tangent ? v.p : v.x;
     binding.gathers.push_back(
-        {from + place.offset, index_.block_slots[place.block_slot].base.data()});
+        {from + slot_source.offset, index_.block_slots[slot_source.block_slot].base.data()});
   }
   return binding;
 }
@@ -124,22 +125,22 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, co
 template <class T>
 std::unique_ptr<RowKernel> TermState<T>::make_on_device(const Kernel<T>& kernel) const {
   const std::size_t n = index_.instances;
-  RowPlaces places{.count = n};
-  for (const SlotPlace& place : index_.slots) {
-    std::vector<std::uint32_t>& column = places.parameters.emplace_back(n);
+  RowIndices indices{.count = n};
+  for (const SlotSource& slot_source : index_.slots) {
+    std::vector<std::uint32_t>& column = indices.parameters.emplace_back(n);
     for (std::size_t i = 0; i < n; ++i)
-      column[i] = index_.block_slots[place.block_slot].base[i] + place.offset;
+      column[i] = index_.block_slots[slot_source.block_slot].base[i] + slot_source.offset;
   }
-  for (const UniformPlace& place : index_.uniforms) {
-    std::vector<std::uint32_t>& column = places.uniforms.emplace_back(n, place.position);
-    if (place.column.size() > 0) std::copy_n(place.column.data(), n, column.data());
+  for (const UniformSource& slot_source : index_.uniforms) {
+    std::vector<std::uint32_t>& column = indices.uniforms.emplace_back(n, slot_source.position);
+    if (slot_source.column.size() > 0) std::copy_n(slot_source.column.data(), n, column.data());
   }
   for (std::size_t k = 0; k < data_.size(); ++k) {
     const ColumnSource<T> from = data_.source(k);
-    std::vector<double>& column = places.data.emplace_back(n);
+    std::vector<double>& column = indices.data.emplace_back(n);
     for (std::size_t i = 0; i < n; ++i) column[i] = double{from.from[from.shared ? 0 : i]};
   }
-  return device_->prepare(kernel.program, std::move(places));
+  return device_->prepare(kernel.program, std::move(indices));
 }
 
 template <class T>
@@ -475,7 +476,8 @@ template <class T>
 typename TermState<T>::Bytes TermState<T>::bytes() const {
   Bytes total;
   for (const BlockSlot& block_slot : index_.block_slots) total.index += bytes_of(block_slot.base);
-  for (const UniformPlace& place : index_.uniforms) total.index += bytes_of(place.column);
+  for (const UniformSource& slot_source : index_.uniforms)
+    total.index += bytes_of(slot_source.column);
   total.index += bytes_of(index_.rows);
   const BlockLists& lists = index_.block_lists;
   total.lists = bytes_of(lists.blocks) + bytes_of(lists.starts) + bytes_of(lists.entries) +

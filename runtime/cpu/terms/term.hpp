@@ -145,7 +145,7 @@ class TermState {
   void add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v, const BlockLayout& layout,
                     T* out, std::span<double> rows, CostSum& cost);
 
-  /// Copies rows of the tile at instance `first` to their places in the problem; they are the
+  /// Copies rows of the tile at instance `first` to their rows of the problem; they are the
   /// worker's outputs from `output` on.
   void copy_rows(const Worker<T>& worker, std::size_t output, std::size_t first, std::size_t n,
                  std::span<double> out) const;

@@ -123,15 +123,15 @@ class BlockSlotFinder {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> block_slots_of_block_;
 };
 
-UniformPlace read_uniform(const ir::Batch& batch, std::uint32_t column, std::size_t uniforms) {
-  UniformPlace place;
-  place.column = read_index_column(batch, column, uniforms, "uniforms");
-  place.position = place.column[0];
-  const auto same = [&](std::uint32_t v) { return v == place.position; };
-  if (std::all_of(place.column.data(), place.column.data() + batch.size(), same)) {
-    place.column = {};
+UniformSource read_uniform(const ir::Batch& batch, std::uint32_t column, std::size_t uniforms) {
+  UniformSource source;
+  source.column = read_index_column(batch, column, uniforms, "uniforms");
+  source.position = source.column[0];
+  const auto same = [&](std::uint32_t v) { return v == source.position; };
+  if (std::all_of(source.column.data(), source.column.data() + batch.size(), same)) {
+    source.column = {};
   }
-  return place;
+  return source;
 }
 
 void read_rows(const ir::Batch& batch, TermIndex& index) {

@@ -24,13 +24,13 @@ struct BlockSlot {
 };
 
 /// Source of an index slot: x[block_slot.base[i] + offset].
-struct SlotPlace {
+struct SlotSource {
   std::uint32_t block_slot = 0;
   std::uint32_t offset = 0;
 };
 
 /// Source of a uniform slot: one position for all instances, or a column of them.
-struct UniformPlace {
+struct UniformSource {
   std::uint32_t position = 0;
   Column<std::uint32_t> column;  ///< empty if `position` holds for all
 };
@@ -63,9 +63,9 @@ struct BlockLists {
 struct TermIndex {
   std::size_t instances = 0;
   std::vector<BlockSlot> block_slots;
-  std::vector<SlotPlace> slots;        ///< by parameter slot
-  std::vector<UniformPlace> uniforms;  ///< by uniform slot
-  std::uint64_t first_row = 0;         ///< residual row of instance i: first_row + i * row_stride,
+  std::vector<SlotSource> slots;        ///< by parameter slot
+  std::vector<UniformSource> uniforms;  ///< by uniform slot
+  std::uint64_t first_row = 0;          ///< residual row of instance i: first_row + i * row_stride,
   std::uint64_t row_stride = 0;
   std::vector<std::uint64_t> rows;  ///< or rows[i] if this is not empty
   BlockLists block_lists;

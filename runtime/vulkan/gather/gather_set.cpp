@@ -110,9 +110,10 @@ void GatherSet::upload_instances() {
 void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
   for (Part& part : parts_) {
     if (!part.direct || part.placed_outputs) continue;
-    std::vector<std::uint32_t> places = part.item_outputs;
-    for (std::uint32_t& place : places) place = positions[place];
-    part.placed_outputs = make_buffer(context_, places, view_.shape.name + "_placed_outputs");
+    std::vector<std::uint32_t> sum_positions = part.item_outputs;
+    for (std::uint32_t& sum_position : sum_positions) sum_position = positions[sum_position];
+    part.placed_outputs =
+        make_buffer(context_, sum_positions, view_.shape.name + "_placed_outputs");
   }
   partial_sums_.place_outputs(positions);
 }
@@ -501,7 +502,7 @@ void bind_sinks(BindingTable& table, const ValueSinks& sinks) {
 }
 
 std::uint64_t most_blocks(const Context& context, std::uint32_t width, bool scalars) {
-  // A scalar's place among packed triangles of blocks up to the greatest width.
+  // A scalar's offset among packed triangles of blocks up to the greatest width.
   const std::uint64_t sums = scalars                            ? (codegen::kMaxBlockWidth + 2) / 2
                              : width <= codegen::kMaxBlockWidth ? width * (width + 1) / 2
                                                                 : width;
@@ -612,9 +613,9 @@ void PartialSums::record(CommandList& list, const Pass& pass, BindingTable table
 void PartialSums::place_outputs(const std::vector<std::uint32_t>& positions) {
   for (Level& level : levels_) {
     if (!level.to_blocks || level.placed_outputs) continue;
-    std::vector<std::uint32_t> places = level.targets;
-    for (std::uint32_t& place : places) place = positions[place];
-    level.placed_outputs = make_buffer(context_, places, "level_placed_outputs");
+    std::vector<std::uint32_t> sum_positions = level.targets;
+    for (std::uint32_t& sum_position : sum_positions) sum_position = positions[sum_position];
+    level.placed_outputs = make_buffer(context_, sum_positions, "level_placed_outputs");
   }
 }
 
