@@ -13,7 +13,8 @@
 namespace topograd::check {
 namespace {
 
-Place make_place(std::unique_ptr<runtime::RowRunner> runner, bool emulates = false) {
+CheckedBackend make_checked_backend(std::unique_ptr<runtime::RowRunner> runner,
+                                    bool emulates = false) {
   const bool keeps = runtime::keeps_subnormals(*runner);
   const bool wide = runner->precision() == Precision::f64;
   return {std::move(runner), keeps, emulates && wide};
@@ -29,33 +30,33 @@ ir::Program single_op(ir::Op op) {
   return ir::expand(graph.extract(std::array{y}, {.parameters = 3}));
 }
 
-std::vector<Place> open_places(const Options& options) {
+std::vector<CheckedBackend> open_backends(const Options& options) {
   std::vector<Precision> precisions = {Precision::f64, Precision::f32};
   if (options.precision) precisions = {*options.precision};
-  std::vector<Place> places;
+  std::vector<CheckedBackend> backends;
   if (options.backend != Backend::vulkan) {
     for (const Precision precision : precisions)
-      places.push_back(make_place(runtime::cpu::make_row_runner(precision)));
+      backends.push_back(make_checked_backend(runtime::cpu::make_row_runner(precision)));
   }
-  if (options.backend == Backend::cpu) return places;
+  if (options.backend == Backend::cpu) return backends;
   const DeviceFacts facts = probe_device({.device = options.device, .float64 = options.float64});
   const bool forced = options.backend == Backend::vulkan;
-  if (!facts.usable && !forced) return places;
+  if (!facts.usable && !forced) return backends;
   for (const Precision precision : precisions) {
     const bool wide = precision == Precision::f64;
     if (wide && !facts.float64 && facts.usable && !(forced && options.precision)) continue;
-    places.push_back(make_place(
+    backends.push_back(make_checked_backend(
         make_device_rows(
             {.precision = precision, .device = options.device, .float64 = options.float64}),
         facts.emulated_float64));
   }
-  return places;
+  return backends;
 }
 
-std::vector<Precision> precisions_of(std::span<const Place> places) {
+std::vector<Precision> precisions_of(std::span<const CheckedBackend> backends) {
   std::vector<Precision> found;
-  for (const Place& place : places) {
-    const Precision precision = place.runner->precision();
+  for (const CheckedBackend& backend : backends) {
+    const Precision precision = backend.runner->precision();
     if (std::find(found.begin(), found.end(), precision) == found.end()) found.push_back(precision);
   }
   return found;

@@ -16,17 +16,17 @@
 namespace topograd::check {
 
 /// One backend in one precision.
-struct Place {
+struct CheckedBackend {
   std::unique_ptr<runtime::RowRunner> runner;
   bool keeps_subnormals = true;   ///< measured by a sum of subnormals
   bool emulated_float64 = false;  ///< f64 by 32-bit integers
 };
 
 /// Opens all backends and precisions that the options select. Throws what a forced device throws.
-std::vector<Place> open_places(const Options& options);
+std::vector<CheckedBackend> open_backends(const Options& options);
 
-/// The precisions of `places`, without duplicates.
-std::vector<Precision> precisions_of(std::span<const Place> places);
+/// The precisions of `backends`, without duplicates.
+std::vector<Precision> precisions_of(std::span<const CheckedBackend> backends);
 
 /// y = op(p0, p1, p2); composite ops are expanded.
 ir::Program single_op(ir::Op op);

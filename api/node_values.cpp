@@ -46,9 +46,10 @@ struct Column {
 };
 
 template <class T>
-Column column_of(const ir::Program& program, const check::Place& place, const Rows& row) {
-  Column out{.title = std::string(name(place.runner->backend())), .values = {}, .deviation = {}};
-  for (const auto& c : place.runner->run(runtime::all_nodes(program), row))
+Column column_of(const ir::Program& program, const check::CheckedBackend& backend,
+                 const Rows& row) {
+  Column out{.title = std::string(name(backend.runner->backend())), .values = {}, .deviation = {}};
+  for (const auto& c : backend.runner->run(runtime::all_nodes(program), row))
     out.values.push_back(c[0]);
   for (ir::Id id = 0; id < program.nodes.size(); ++id) {
     const ir::Node& node = program.nodes[id];
@@ -79,13 +80,13 @@ constexpr std::size_t kNodeWidth = 34, kNumberWidth = 26;
 /// One table: the evaluator's column, then the backends of that precision.
 template <class T>
 NodeValues table(const ir::Program& program, const Rows& row, Precision precision,
-                 std::span<const check::Place> places) {
+                 std::span<const check::CheckedBackend> backends) {
   const auto p = row_of<T>(row.parameters), d = row_of<T>(row.data), u = row_of<T>(row.uniforms);
   const std::vector<T> reference = ir::evaluate_nodes<T>(program, {p, d, u, {}, {}});
   std::vector<Column> columns;
-  for (const check::Place& place : places) {
-    if (place.runner->precision() == precision)
-      columns.push_back(column_of<T>(program, place, row));
+  for (const check::CheckedBackend& backend : backends) {
+    if (backend.runner->precision() == precision)
+      columns.push_back(column_of<T>(program, backend, row));
   }
   std::string text =
       padded(std::string(name(precision)), kNodeWidth) + padded("evaluator", kNumberWidth);
@@ -124,11 +125,11 @@ void append(NodeValues& out, const NodeValues& part) {
 }
 
 NodeValues tables(const ir::Program& program, const Rows& row,
-                  std::span<const check::Place> places) {
+                  std::span<const check::CheckedBackend> backends) {
   NodeValues out;
-  for (const Precision precision : check::precisions_of(places)) {
-    append(out, precision == Precision::f32 ? table<float>(program, row, precision, places)
-                                            : table<double>(program, row, precision, places));
+  for (const Precision precision : check::precisions_of(backends)) {
+    append(out, precision == Precision::f32 ? table<float>(program, row, precision, backends)
+                                            : table<double>(program, row, precision, backends));
   }
   return out;
 }
@@ -137,16 +138,16 @@ NodeValues tables(const ir::Program& program, const Rows& row,
 
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
                        const check::Options& where) {
-  return node_values(problem, options, check::open_places(where));
+  return node_values(problem, options, check::open_backends(where));
 }
 
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
                        const NodeValuesOptions& options, const check::Options& where) {
-  return node_values(residual, at, options, check::open_places(where));
+  return node_values(residual, at, options, check::open_backends(where));
 }
 
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
-                       std::span<const check::Place> places) {
+                       std::span<const check::CheckedBackend> backends) {
   const Pass pass = valued_pass(options.kernel);
   const ProblemModel model = make_model("dump", problem);
   std::vector<double> x(model.model.scalars);
@@ -159,7 +160,7 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
     const ir::Program& f = term.topology->program;
     const ir::Program program =
         ir::expand(pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss));
-    NodeValues part = tables(program, rows_of(model.model, term, x, options.instance, 1), places);
+    NodeValues part = tables(program, rows_of(model.model, term, x, options.instance, 1), backends);
     part.text =
         std::string(name(pass)) + " of " + model.describe(t, options.instance) + "\n" + part.text;
     append(out, part);
@@ -171,7 +172,8 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
 }
 
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
-                       const NodeValuesOptions& options, std::span<const check::Place> places) {
+                       const NodeValuesOptions& options,
+                       std::span<const check::CheckedBackend> backends) {
   const Pass pass = valued_pass(options.kernel);
   const std::size_t p = residual.leaves.parameters, d = residual.leaves.data,
                     u = residual.leaves.uniforms;
@@ -193,7 +195,7 @@ NodeValues node_values(const ir::Program& residual, std::span<const double> at,
                     .seeds = {}};
   const ir::Program program =
       ir::expand(pass_program(pass, residual, autodiff::all_slots(residual)));
-  return tables(program, row, places);
+  return tables(program, row, backends);
 }
 
 }  // namespace topograd

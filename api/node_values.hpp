@@ -11,7 +11,7 @@
 namespace topograd {
 
 namespace check {
-struct Place;
+struct CheckedBackend;
 }
 
 struct NodeValuesOptions {
@@ -40,9 +40,9 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
                        const check::Options& where = {});
 /// The same on backends that are open.
 ///
-///   places  at least one, of one or more precisions (check::open_places())
+///   backends  at least one, of one or more precisions (check::open_backends())
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
-                       std::span<const check::Place> places);
+                       std::span<const check::CheckedBackend> backends);
 
 /// The same for one residual at one point.
 ///
@@ -52,6 +52,7 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
                        const NodeValuesOptions& options, const check::Options& where = {});
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
-                       const NodeValuesOptions& options, std::span<const check::Place> places);
+                       const NodeValuesOptions& options,
+                       std::span<const check::CheckedBackend> backends);
 
 }  // namespace topograd

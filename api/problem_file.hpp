@@ -5,7 +5,7 @@
 #include "../ir/share.hpp"
 #include "../solver/options.hpp"
 #include "problem_file/problem_file_curve.hpp"
-#include "problem_file/problem_file_place.hpp"
+#include "problem_file/problem_file_document.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -39,10 +39,10 @@ Pass dumped_pass(const std::string& text) {
 
 /// Programs of a request: one, or one per slot.
 std::vector<const ir::Program*> programs(const KernelRequest& request) {
-  if (request.roles.empty()) return {&request.program};
+  if (request.block_slots.empty()) return {&request.program};
   std::vector<const ir::Program*> found;
-  for (const codegen::GatherRole& role : request.roles) {
-    if (!role.program.outputs.empty()) found.push_back(&role.program);
+  for (const codegen::GatherSlot& block_slot : request.block_slots) {
+    if (!block_slot.program.outputs.empty()) found.push_back(&block_slot.program);
   }
   return found;
 }

@@ -111,10 +111,10 @@ class Correction {
     if (root_.builder != nullptr) return;
     const Expr rho1 = derivative(1), rho2 = derivative(2), zero = literal(0);
     root_ = rho1.make(ir::Op::Sqrt);
-    const Expr bends_up = rho2.make(ir::Op::Gt, zero).make(ir::Op::And, s_.make(ir::Op::Gt, zero));
+    const Expr convex = rho2.make(ir::Op::Gt, zero).make(ir::Op::And, s_.make(ir::Op::Gt, zero));
     const Expr ratio = 1.0 + 2.0 * (s_ * rho2 / rho1);
-    alpha_ = select(bends_up, 1.0 - ratio.make(ir::Op::Sqrt), zero);
-    alpha_over_s_ = select(bends_up, alpha_ / s_, zero);
+    alpha_ = select(convex, 1.0 - ratio.make(ir::Op::Sqrt), zero);
+    alpha_over_s_ = select(convex, alpha_ / s_, zero);
   }
 
   Builder& builder_;

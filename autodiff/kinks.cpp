@@ -301,15 +301,15 @@ KinkSearch search_for_kinks(const ir::Program& E, Slots slots, bool corners) {
     if (kink == nullptr) return;
     const Expr g = adjoint_of(builder, *kink, sums);
     if (g.id == kNone) return;
-    Expr bends{&builder, kNone};
-    if (kink->kind != Kink::Kind::Difference || corners) bends = g;
+    Expr is_undecided{&builder, kNone};
+    if (kink->kind != Kink::Kind::Difference || corners) is_undecided = g;
     const Expr limit = limits.derivative(*kink, g);
     if (limit.id != kNone && limit.traits().grade == Grade::Wild) {
       const Expr infinite = is_finite(limit).make(Op::Not);
-      bends = bends.id == kNone ? infinite : bends.make(Op::Or, infinite);
+      is_undecided = is_undecided.id == kNone ? infinite : is_undecided.make(Op::Or, infinite);
     }
-    if (bends.id == kNone) return;
-    first = select(is_at(builder, *kink).make(Op::And, bends),
+    if (is_undecided.id == kNone) return;
+    first = select(is_at(builder, *kink).make(Op::And, is_undecided),
                    g.literal(static_cast<double>(found.ops.size())), first);
     found.ops.push_back(builder[node].op);
   });

@@ -149,7 +149,7 @@ class NodeSweep {
   struct Edge {
     ir::Id from = 0;
     std::uint32_t slot = 0;     ///< of its tangents
-    std::uint32_t partial = 0;  ///< place of the operation's derivative by it
+    std::uint32_t partial = 0;  ///< index of the operation's derivative by it
   };
   /// Neighbouring nodes with one op, up to the next run.
   struct Run {
@@ -184,7 +184,7 @@ class NodeSweep {
   std::vector<Edge> edges_;
   std::vector<ir::Id> parameters_;           // nodes that are parameters
   std::vector<std::uint32_t> slot_;          // by node: kNoSlot if no parameter moves it
-  std::vector<std::uint32_t> op_of_;         // by node: its place in ops_
+  std::vector<std::uint32_t> op_of_;         // by node: its index in ops_
   std::vector<std::uint8_t> guarded_roots_;  // by node: a root whose derivative at 0 is 0
   std::vector<Row> rows_;                    // ascending by node
   std::uint32_t slots_ = 0, partials_ = 0;

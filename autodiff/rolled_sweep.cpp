@@ -32,7 +32,7 @@ constexpr int kMostLayouts = 24;
 
 /// For each node: where the ops from it on occur next, or the end.
 std::vector<Id> next_alike(const ir::Program& f) {
-  // The hash of a piece, Σ (op + 1) C^(places to its end), is that of the piece one node behind
+  // The hash of a piece, Σ (op + 1) C^(distance to its end), is that of the piece one node behind
   // without its last op, times 1/C, and the first one.
   constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15u, kInverse = 0xF1DE83E19937733Du;
   static_assert(kFactor * kInverse == 1);
@@ -55,9 +55,9 @@ std::vector<Id> next_alike(const ir::Program& f) {
       hash = 0;
       for (std::size_t k = at; k < size; ++k) hash = (hash + number(k)) * kFactor;
     }
-    Id& place = last[hash >> 48];
-    next[at] = place;
-    place = static_cast<Id>(at);
+    Id& latest = last[hash >> 48];
+    next[at] = latest;
+    latest = static_cast<Id>(at);
   }
   return next;
 }
@@ -194,10 +194,10 @@ class RolledSweep::Layout {
   bool stays_within(std::size_t piece, std::size_t of, std::int64_t first, std::int64_t stride);
   bool keep(const Read& read, std::uint32_t count);
   bool keep_what_is_read();
-  bool give_places(RolledSweep& sweep);
+  bool assign_indices(RolledSweep& sweep);
   bool claim(const Piece& piece, std::uint32_t item, const Kept& kept);
-  RolledSweep::Place value_of(const Read& read) const;
-  RolledSweep::Place tangent_of(const Read& read) const;
+  RolledSweep::AffineIndex value_of(const Read& read) const;
+  RolledSweep::AffineIndex tangent_of(const Read& read) const;
   void write(RolledSweep& sweep);
   Item write(std::size_t piece, std::uint32_t item, bool guarded);
   std::vector<std::uint32_t> order(std::size_t piece) const;
@@ -209,7 +209,7 @@ class RolledSweep::Layout {
   std::vector<Piece> pieces_;
   std::vector<Kept> kept_;  // by item of all pieces
   std::vector<std::uint8_t> moves_;
-  /// Place of a single node beside those of a loop.
+  /// Index of a single node beside those of a loop.
   struct Claimed {
     std::uint32_t value = 0, tangent = 0;
     bool has_tangent = false;
@@ -342,7 +342,7 @@ bool RolledSweep::Layout::keep_what_is_read() {
   return true;
 }
 
-/// Nodes before and after a loop that are read as if they were of it have places beside its own.
+/// Nodes before and after a loop that are read as if they were of it have indices next to its own.
 bool RolledSweep::Layout::claim(const Piece& piece, std::uint32_t item, const Kept& kept) {
   const auto claim_one = [&](std::int64_t repetition) {
     const std::int64_t id = std::int64_t{piece.first} + item + repetition * piece.period;
@@ -352,8 +352,8 @@ bool RolledSweep::Layout::claim(const Piece& piece, std::uint32_t item, const Ke
     obstacle_ = {other.is_loop() && is_smaller ? other.loop : piece.loop, 0};
     if (other.is_loop()) return false;
     if (moves_[static_cast<std::size_t>(id)] != 0 && !kept.moves) return false;
-    const auto place = static_cast<std::uint32_t>(kept.before + repetition);
-    const Claimed claimed{kept.value + place, kept.tangent + place, kept.moves};
+    const auto offset = static_cast<std::uint32_t>(kept.before + repetition);
+    const Claimed claimed{kept.value + offset, kept.tangent + offset, kept.moves};
     return claimed_.try_emplace(static_cast<Id>(id), claimed).second;
   };
   for (std::int64_t k = 1; k <= kept.before; ++k)
@@ -363,8 +363,8 @@ bool RolledSweep::Layout::claim(const Piece& piece, std::uint32_t item, const Ke
   return true;
 }
 
-bool RolledSweep::Layout::give_places(RolledSweep& sweep) {
-  const auto place = [&](Kept& kept, std::int64_t numbers) {
+bool RolledSweep::Layout::assign_indices(RolledSweep& sweep) {
+  const auto assign = [&](Kept& kept, std::int64_t numbers) {
     kept.value = sweep.values_;
     sweep.values_ += static_cast<std::uint32_t>(numbers);
     if (!kept.moves) return;
@@ -374,7 +374,7 @@ bool RolledSweep::Layout::give_places(RolledSweep& sweep) {
   for (const Piece& piece : pieces_) {
     for (std::uint32_t item = 0; piece.is_loop() && item < piece.period; ++item) {
       Kept& kept = kept_[piece.first_item + item];
-      place(kept, kept.all ? kept.before + piece.count + kept.after : 1);
+      assign(kept, kept.all ? kept.before + piece.count + kept.after : 1);
       if (kept.all && !claim(piece, item, kept)) return false;
     }
   }
@@ -383,7 +383,7 @@ bool RolledSweep::Layout::give_places(RolledSweep& sweep) {
       Kept& kept = kept_[piece.first_item + item];
       const auto claimed = claimed_.find(piece.first + item);
       if (claimed == claimed_.end()) {
-        place(kept, 1);
+        assign(kept, 1);
         continue;
       }
       kept.value = claimed->second.value;
@@ -394,14 +394,14 @@ bool RolledSweep::Layout::give_places(RolledSweep& sweep) {
   return sweep.values_ < 1U << 30U && sweep.tangents_ < 1U << 30U;
 }
 
-RolledSweep::Place RolledSweep::Layout::value_of(const Read& read) const {
+RolledSweep::AffineIndex RolledSweep::Layout::value_of(const Read& read) const {
   const Kept& kept = kept_[pieces_[read.piece].first_item + read.item];
   if (!kept.all) return {kept.value, 0};
   return {static_cast<std::uint32_t>(kept.value + kept.before + read.repetition),
           static_cast<std::int32_t>(read.step)};
 }
 
-RolledSweep::Place RolledSweep::Layout::tangent_of(const Read& read) const {
+RolledSweep::AffineIndex RolledSweep::Layout::tangent_of(const Read& read) const {
   const Kept& kept = kept_[pieces_[read.piece].first_item + read.item];
   if (!kept.all) return {kept.tangent, 0};
   return {static_cast<std::uint32_t>(kept.tangent + kept.before + read.repetition),
@@ -501,7 +501,7 @@ void RolledSweep::Layout::find_facts(RolledSweep& sweep) const {
 }
 
 bool RolledSweep::Layout::make(RolledSweep& sweep) {
-  if (!keep_what_is_read() || !give_places(sweep)) return false;
+  if (!keep_what_is_read() || !assign_indices(sweep)) return false;
   write(sweep);
   find_facts(sweep);
   return true;
@@ -626,7 +626,7 @@ void RolledSweep::run(const ir::Inputs<double>& in, std::size_t first_column,
   if (work.tangents.size() < tangents_ * W) work.tangents.resize(tangents_ * W);
   double* const tangents = work.tangents.data();
   if constexpr (W > 0)
-    for (const std::uint32_t place : still_) std::fill_n(tangents + place * W, W, 0.0);
+    for (const std::uint32_t index : still_) std::fill_n(tangents + index * W, W, 0.0);
   for (std::size_t part = 0; part + 1 < parts_.size(); ++part) {
     const std::span<const Item> items(items_.data() + parts_[part].first_item,
                                       items_.data() + parts_[part + 1].first_item);
@@ -731,7 +731,7 @@ void RolledSweep::pull(std::size_t part, std::uint32_t k, Workspace& work,
     double& own = adjoints[item.tangent.at(k)];
     const double g = own;
     if (g == 0) continue;  // the zero rule
-    own = 0;               // an earlier repetition may have the same place
+    own = 0;               // an earlier repetition may have the same index
     if (item.op == Op::Parameter) {
       out[item.operands[0].at(k)] += g;
       continue;

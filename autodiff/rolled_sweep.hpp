@@ -90,8 +90,8 @@ class RolledSweep {
  private:
   class Layout;
 
-  /// Place of a number in repetition k: first + k step.
-  struct Place {
+  /// Index of a number in repetition k: first + k step.
+  struct AffineIndex {
     std::uint32_t first = 0;
     std::int32_t step = 0;
     std::size_t at(std::uint32_t k) const {
@@ -103,9 +103,9 @@ class RolledSweep {
     bool moves = false;         ///< depends on a parameter
     bool guarded_root = false;  ///< a root whose derivative at 0 is 0
     std::uint8_t reads = 0;     ///< bit k: operand k depends on a parameter
-    Place value, tangent;
-    Place operands[3];  ///< of leaves: the slot first; literals are in `number`
-    Place tangents[3];
+    AffineIndex value, tangent;
+    AffineIndex operands[3];  ///< of leaves: the slot first; literals are in `number`
+    AffineIndex tangents[3];
     double number = 0;
   };
   struct Part {
@@ -141,7 +141,7 @@ class RolledSweep {
   std::vector<Item> items_;
   std::vector<std::uint32_t> by_node_;  // of each part: its items in the order of nodes
   std::vector<Row> rows_;
-  std::vector<std::uint32_t> still_;  // places of tangents that are 0
+  std::vector<std::uint32_t> still_;  // indices of tangents that are 0
   std::uint32_t values_ = 0, tangents_ = 0;
   std::size_t operations_ = 0;
   Facts facts_;

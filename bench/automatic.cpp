@@ -48,7 +48,7 @@ using Options = SolverOptions;
 /// A problem and its memory.
 struct Case {
   std::vector<std::vector<double>> x;
-  std::shared_ptr<void> owner;
+  std::shared_ptr<void> keeps_alive;
   std::unique_ptr<Problem> own;
   Problem* problem = nullptr;
 
@@ -57,7 +57,7 @@ struct Case {
     problem = own.get();
   }
   template <class Made>
-  explicit Case(std::shared_ptr<Made> made) : owner(made), problem(&made->problem) {}
+  explicit Case(std::shared_ptr<Made> made) : keeps_alive(made), problem(&made->problem) {}
 };
 using Make = std::function<std::unique_ptr<Case>()>;
 
@@ -257,7 +257,7 @@ std::unique_ptr<Case> pose_grid(int dimension, std::uint32_t width) {
   auto graph =
       std::make_shared<PoseGraphProblem>(problems::made_pose_graph(dimension, width, 0.02));
   out->problem = &graph->problem();
-  out->owner = graph;
+  out->keeps_alive = graph;
   return out;
 }
 
@@ -521,7 +521,7 @@ void add_files(std::vector<Row>& rows, const std::filesystem::path& folder) {
                         auto graph = std::make_shared<PoseGraphProblem>(
                             with_start(read_g2o(path), PoseStart::chordal));
                         out->problem = &graph->problem();
-                        out->owner = graph;
+                        out->keeps_alive = graph;
                         return out;
                       },
                       Method::gauss_newton});
@@ -530,7 +530,7 @@ void add_files(std::vector<Row>& rows, const std::filesystem::path& folder) {
                         auto out = std::make_unique<Case>(std::vector<std::vector<double>>{});
                         auto scene = std::make_shared<BundleAdjustment>(read_bal(path));
                         out->problem = &scene->problem();
-                        out->owner = scene;
+                        out->keeps_alive = scene;
                         return out;
                       }});
     }

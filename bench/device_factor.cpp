@@ -59,8 +59,8 @@ void row(const std::string& what, double ms, double wall_ms, double error) {
   std::fflush(stdout);
 }
 
-void measure_host(const Lower& lower, const Vector& b, int threads, FactorPlace place) {
-  const auto factor = make_sparse_factorization(lower, threads, place);
+void measure_host(const Lower& lower, const Vector& b, int threads, FactorPlace backend) {
+  const auto factor = make_sparse_factorization(lower, threads, backend);
   std::vector<double> times;
   Vector x;
   for (int k = 0; k <= kHostSamples; ++k) {
@@ -70,7 +70,7 @@ void measure_host(const Lower& lower, const Vector& b, int threads, FactorPlace 
     if (k > 0) times.push_back(1e3 * seconds_since(start));
   }
   const double ms = median(times);
-  row(std::string(name(place)) + ", " + std::to_string(threads) + " threads", ms, ms,
+  row(std::string(name(backend)) + ", " + std::to_string(threads) + " threads", ms, ms,
       backward_error(lower, b, x));
 }
 

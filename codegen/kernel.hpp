@@ -148,19 +148,20 @@ struct ColumnForm {
 /// This many words fit in addition to PushConstants on every device.
 inline constexpr std::uint32_t kMostFormWords = 16;
 
-/// For Form::gather: one role is one way in which an instance touches a parameter block (the tail
-/// of an edge, its head). A block has `owner_width` neighbouring scalars; the x index of one of
-/// them is x_first + owner * owner_width + coordinate.
-struct GatherRole {
-  std::vector<std::uint32_t> slots;        ///< parameter slots in the block in this role
+/// For Form::gather: one block slot is one position in the list of parameter blocks that an
+/// instance reads (the tail of an edge, its head). A block has `block_width` neighbouring scalars;
+/// the x index of one of them is x_first + block * block_width + coordinate.
+struct GatherSlot {
+  std::vector<std::uint32_t> slots;        ///< parameter slots in this block slot
   std::vector<std::uint32_t> coordinates;  ///< coordinate of each of them in the block
   ir::Program program;                     ///< the summed program; its outputs go to `targets`
   std::vector<std::uint32_t> targets;      ///< position in the block's `out_width` sums, by output
   ColumnLayout layout;                     ///< columns of an entry; own slots are not read
-  /// Fused kernels only, after all other roles: a role of another batch in which few blocks have
-  /// entries. Its columns are the fused buffers.
+  /// Fused kernels only, after all other block slots: a block slot of another batch in which few
+  /// blocks have entries. Its columns are the fused buffers.
   bool is_fused = false;
-  /// Its program also computes KernelRequest::values after the summed outputs; one role at most.
+  /// Its program also computes KernelRequest::values after the summed outputs; one block slot at
+  /// most.
   bool gives_values = false;
 };
 
@@ -192,18 +193,19 @@ struct KernelRequest {
   // store, reduce, scatter:
   ir::Program program;
   ColumnLayout layout;
-  std::vector<std::uint32_t> targets;  ///< scatter: parameter slot to whose place output k is added
+  std::vector<std::uint32_t> targets;  ///< scatter: parameter slot to which output k is added
   /// Store: the program is ∇²E·tangent, with an output for each parameter slot. A loop evaluates it
   /// along each unknown, and stores the upper triangle of ∇²E, packed by rows, in place of the
   /// outputs. The code does not grow with the number of columns.
   bool columns_in_loop = false;
   // gather, sum_terms:
-  std::vector<GatherRole> roles;  ///< sum_terms reads only slots and targets of the roles
-  std::uint32_t owner_width = 1;  ///< scalars of a block in x
+  std::vector<GatherSlot>
+      block_slots;                ///< sum_terms reads only slots and targets of the block slots
+  std::uint32_t block_width = 1;  ///< scalars of a block in x
   std::uint32_t out_width = 1;    ///< sums of a block in out: w for vectors, w(w+1)/2 for blocks
   /// gather, sum_terms: work item w is block w and writes its sums; `owners` and `outputs` are
   /// unused.
-  bool dense_owners = false;
+  bool dense_blocks = false;
   /// gather, sum_terms: a workgroup shares work item w; its invocations take entries in turn, and a
   /// tree of fixed shape sums their results. For items of many entries.
   bool workgroup_items = false;
@@ -239,10 +241,11 @@ enum class BufferRole {
   uniforms,       ///< numbers shared by instances
   index_columns,  ///< u32, column c of instance (or entry) i at c * stride + i, or by its form
   data_columns,   ///< numbers, in the same layout
-  starts,   ///< u32, first entry of work item w in role r at w * roles + r; the next one ends it
-  owners,   ///< gather: u32, block of work item w
+  starts,  ///< u32, first entry of work item w in block slot r at w * block_slots + r; the next one
+           ///< ends it
+  owners,  ///< gather: u32, block of work item w
   outputs,  ///< gather, sum_terms: u32, position of work item w in out (a block, or a partial sum)
-  terms,    ///< sum_terms: output k of a role for entry e at entries[e] + slots[k] * out_stride
+  terms,  ///< sum_terms: output k of a block slot for entry e at entries[e] + slots[k] * out_stride
   entries,  ///< sum_terms, gather with seeds or rows: u32, position of the entry's instance
   results,
   failures,  ///< reduce of a program with guards: u32, [0] counts instances that failed one
@@ -269,7 +272,7 @@ enum class BufferRole {
   next_direction,  ///< p of this iteration; `direction` is that of the previous one
   decision,        ///< scalars that the direction kernel passes to the rest of its iteration
   curvature,       ///< partial sums of p·q
-  // roles of another batch in a fused kernel:
+  // block slots of another batch in a fused kernel:
   /// u32, two per 32 blocks: a bit for each that has entries; how many have some before these
   fused_owners,
   fused_starts,         ///< u32, as `starts`, counted over the blocks that have entries
@@ -317,7 +320,7 @@ struct PushConstants {
   std::uint32_t fused_stride = 0;  ///< of fused columns
 
   // kernels with additional values; these words are shared with fused kernels
-  std::uint32_t& costs_first() { return sums_first; }  ///< place of workgroup 0's part
+  std::uint32_t& costs_first() { return sums_first; }  ///< index of workgroup 0's part
   std::uint32_t& rows_stride() { return sums_count; }  ///< between rows
 };
 
@@ -331,7 +334,7 @@ struct KernelSource {
   std::uint32_t operations = 0;  ///< per instance
   std::uint32_t statements = 0;  ///< of its programs in the code: those of a loop count once
   std::uint32_t bytes_per_instance =
-      0;  ///< columns read (gather: of one entry per role), results written
+      0;  ///< columns read (gather: of one entry per block slot), results written
   bool needs_float64 = false, needs_int64_atomics = false, needs_atomic_float = false,
        needs_subgroups = false;
   bool float_controls_f32 = false, float_controls_f64 = false;  ///< to be added to the module

@@ -68,7 +68,7 @@ struct Target {
 };
 
 /// The positions in the file at which this rank's texts begin.
-std::vector<std::uint64_t> places(const Communicator& ranks, std::span<const std::string> texts) {
+std::vector<std::uint64_t> offsets(const Communicator& ranks, std::span<const std::string> texts) {
   std::vector<std::uint64_t> sizes;
   for (const std::string& text : texts) sizes.push_back(text.size());
   std::vector<std::uint64_t> out = ranks.sum_before(sizes);
@@ -84,7 +84,7 @@ std::vector<std::uint64_t> places(const Communicator& ranks, std::span<const std
 /// Writes all texts; returns the first error of MPI on this rank.
 int write_parts(const Communicator& ranks, const std::string& path,
                 std::span<const std::string> texts) {
-  const std::vector<std::uint64_t> at = places(ranks, texts);
+  const std::vector<std::uint64_t> at = offsets(ranks, texts);
   MPI_File file = MPI_FILE_NULL;
   int error = MPI_File_open(ranks.comm(), path.c_str(), MPI_MODE_CREATE | MPI_MODE_WRONLY,
                             MPI_INFO_NULL, &file);

@@ -85,7 +85,7 @@ class Communicator {
     return {static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(size_)};
   }
 
-  /// Joins vectors of which each rank has some numbers, and 0 in all other places: afterwards all
+  /// Joins vectors of which each rank has some numbers, and 0 at all other indices: afterwards all
   /// ranks have all numbers, with their bits. No two ranks have the same number.
   void join(std::span<double> numbers) const;
   std::uint64_t sum(std::uint64_t number) const;

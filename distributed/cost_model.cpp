@@ -27,14 +27,15 @@ void make_set(std::vector<T>& list) {
 class Counter {
  public:
   Counter(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
-          std::span<const int> owners, int parts)
-      : model_(model), numbers_(model.arrays), owner_(numbers_.count()) {
+          std::span<const int> rank_of_chunk, int parts)
+      : model_(model), numbers_(model.arrays), rank_of_block_(numbers_.count()) {
     sizes_.resize(static_cast<std::size_t>(parts));
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       const runtime::Chunk& chunk = chunks[c];
-      const auto owner = static_cast<std::uint32_t>(owners[c]);
-      std::fill(owner_.begin() + chunk.first_block, owner_.begin() + chunk.end_block, owner);
-      PartSize& size = sizes_[owner];
+      const auto rank = static_cast<std::uint32_t>(rank_of_chunk[c]);
+      std::fill(rank_of_block_.begin() + chunk.first_block,
+                rank_of_block_.begin() + chunk.end_block, rank);
+      PartSize& size = sizes_[rank];
       ++size.chunks;
       size.blocks += chunk.end_block - chunk.first_block;
       size.scalars += chunk.end - chunk.first;
@@ -53,7 +54,7 @@ class Counter {
       const auto block = static_cast<std::uint32_t>(ghost);
       ++sizes_[part].ghost_blocks;
       sizes_[part].ghost_scalars += width_of(block);
-      senders.push_back(pair(part, owner_[block]));
+      senders.push_back(pair(part, rank_of_block_[block]));
     }
     make_set(senders);
     for (const std::uint64_t sender : senders) ++sizes_[sender >> 32U].senders;
@@ -79,9 +80,9 @@ class Counter {
       for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot)
         blocks.push_back(numbers_.at(batch.index(i, slot)));
       if (blocks.empty()) blocks.push_back(0);  // residuals without parameters
-      const std::uint32_t counts = owner_[blocks[0]];
+      const std::uint32_t counts = rank_of_block_[blocks[0]];
       parts.clear();
-      for (const std::uint32_t block : blocks) parts.push_back(owner_[block]);
+      for (const std::uint32_t block : blocks) parts.push_back(rank_of_block_[block]);
       make_set(parts);
       for (const std::uint32_t part : parts) {
         ++sizes_[part].residuals;
@@ -97,7 +98,7 @@ class Counter {
     make_set(blocks);
     for (const std::uint32_t part : parts)
       for (const std::uint32_t block : blocks)
-        if (owner_[block] != part) ghosts_.push_back(pair(part, block));
+        if (rank_of_block_[block] != part) ghosts_.push_back(pair(part, block));
     if (ghosts_.size() >= limit_) {
       make_set(ghosts_);
       limit_ = std::max(kMany, 2 * ghosts_.size());
@@ -106,8 +107,8 @@ class Counter {
 
   const runtime::Model& model_;
   runtime::BlockNumbers numbers_;
-  std::vector<std::uint32_t> owner_;   // by block
-  std::vector<std::uint64_t> ghosts_;  // part and block, perhaps several times
+  std::vector<std::uint32_t> rank_of_block_;  // by block
+  std::vector<std::uint64_t> ghosts_;         // part and block, perhaps several times
   std::size_t limit_ = std::size_t{1} << 26U;
   std::vector<PartSize> sizes_;
 };
@@ -237,8 +238,8 @@ double vector_bytes(const runtime::Model& model) {
 
 std::vector<PartSize> part_sizes(const runtime::Model& model,
                                  std::span<const runtime::Chunk> chunks,
-                                 std::span<const int> owners, int parts) {
-  return Counter(model, chunks, owners, parts).count();
+                                 std::span<const int> rank_of_chunk, int parts) {
+  return Counter(model, chunks, rank_of_chunk, parts).count();
 }
 
 namespace {

@@ -26,13 +26,13 @@ struct PartSize {
 
 /// The sizes that local_model() and Halo have for each rank.
 ///
-///   model   the whole
-///   chunks  chunks_of(model.arrays)
-///   owners  rank by chunk, below `parts`
+///   model          the whole
+///   chunks         chunks_of(model.arrays)
+///   rank_of_chunk  of each chunk, below `parts`
 /// Cost: a pass over the index columns, and a sort of the blocks at borders.
 std::vector<PartSize> part_sizes(const runtime::Model& model,
                                  std::span<const runtime::Chunk> chunks,
-                                 std::span<const int> owners, int parts);
+                                 std::span<const int> rank_of_chunk, int parts);
 
 /// How numbers of all ranks reach all ranks.
 enum class Allgather : std::uint8_t {

@@ -131,7 +131,7 @@ void require_same(const Communicator& ranks, const SolveFacts& facts) {
 }
 
 /// Throws Error{InvalidArgument}, on all ranks alike, if options differ. Clocks, callbacks, threads
-/// and places of the evaluation may.
+/// and backends of the evaluation may.
 void require_same_options(const Communicator& ranks, const SolverOptions& options,
                           const DistributedOptions& distribution) {
   ranks.require_same("version", std::string(version()));

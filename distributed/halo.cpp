@@ -24,12 +24,12 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Position of each chunk in the concatenation of its owner's chunks, in scalars.
+/// Position of each chunk in the concatenation of the chunks of its rank, in scalars.
 std::vector<std::uint64_t> packed_positions(std::span<const runtime::Chunk> chunks,
-                                            std::span<const int> owners, int ranks) {
+                                            std::span<const int> rank_of_chunk, int ranks) {
   std::vector<std::uint64_t> next(static_cast<std::size_t>(ranks)), positions;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    std::uint64_t& at = next[static_cast<std::size_t>(owners[c])];
+    std::uint64_t& at = next[static_cast<std::size_t>(rank_of_chunk[c])];
     positions.push_back(at);
     at += chunks[c].end - chunks[c].first;
   }
@@ -45,32 +45,33 @@ std::size_t chunk_of_scalar(std::span<const runtime::Chunk> chunks, std::uint64_
 }  // namespace
 
 Halo::Halo(const Communicator& ranks, const LocalModel& part,
-           std::span<const runtime::Chunk> chunks, std::span<const int> owners)
+           std::span<const runtime::Chunk> chunks, std::span<const int> rank_of_chunk)
     : ranks_(ranks),
       chunks_of_rank_(static_cast<std::size_t>(ranks.size())),
       chunks_(chunks.size()),
       counts_(static_cast<std::size_t>(ranks.size())),
-      places_(static_cast<std::size_t>(ranks.size())) {
+      offsets_(static_cast<std::size_t>(ranks.size())) {
   for (std::size_t c = 0; c < chunks.size(); ++c)
-    chunks_of_rank_[static_cast<std::size_t>(owners[c])].push_back(c);
-  connect(part, chunks, owners);
+    chunks_of_rank_[static_cast<std::size_t>(rank_of_chunk[c])].push_back(c);
+  connect(part, chunks, rank_of_chunk);
   traffic_.bytes_per_sum =
       (chunks_ - chunks_of_rank_[static_cast<std::size_t>(ranks.rank())].size()) * sizeof(double);
 }
 
-// Ranks know where a scalar stands among its owner's own ones, but not among all that the owner
-// holds: the owners tell.
+// A rank knows the index of a ghost among the scalars that another rank owns, but not its index
+// among all scalars that are stored there. A broadcast from the owning ranks gives the latter.
 void Halo::connect(const LocalModel& part, std::span<const runtime::Chunk> chunks,
-                   std::span<const int> owners) {
-  const std::vector<std::uint64_t> positions = packed_positions(chunks, owners, ranks_.size());
-  std::vector<PetscInt> leaves, place_at_owner;
+                   std::span<const int> rank_of_chunk) {
+  const std::vector<std::uint64_t> positions =
+      packed_positions(chunks, rank_of_chunk, ranks_.size());
+  std::vector<PetscInt> leaves, index_at_rank;
   std::vector<PetscSFNode> packed;
   for (const Run& run : part.ghosts) {
     for (std::uint64_t k = 0; k < run.count; ++k) {
       const std::size_t c = chunk_of_scalar(chunks, run.whole + k);
       const std::uint64_t at = positions[c] + (run.whole + k - chunks[c].first);
       leaves.push_back(static_cast<PetscInt>(run.here + k));
-      packed.push_back({owners[c], static_cast<PetscInt>(at)});
+      packed.push_back({rank_of_chunk[c], static_cast<PetscInt>(at)});
     }
   }
   std::vector<PetscInt> own;
@@ -83,12 +84,12 @@ void Halo::connect(const LocalModel& part, std::span<const runtime::Chunk> chunk
   check(PetscSFCreate(ranks_.comm(), &question));
   check(PetscSFSetGraph(question, static_cast<PetscInt>(own.size()), count, nullptr,
                         PETSC_COPY_VALUES, packed.data(), PETSC_COPY_VALUES));
-  place_at_owner.resize(leaves.size());
-  check(PetscSFBcastBegin(question, MPIU_INT, own.data(), place_at_owner.data(), MPI_REPLACE));
-  check(PetscSFBcastEnd(question, MPIU_INT, own.data(), place_at_owner.data(), MPI_REPLACE));
+  index_at_rank.resize(leaves.size());
+  check(PetscSFBcastBegin(question, MPIU_INT, own.data(), index_at_rank.data(), MPI_REPLACE));
+  check(PetscSFBcastEnd(question, MPIU_INT, own.data(), index_at_rank.data(), MPI_REPLACE));
   check(PetscSFDestroy(&question));
 
-  for (std::size_t k = 0; k < packed.size(); ++k) packed[k].index = place_at_owner[k];
+  for (std::size_t k = 0; k < packed.size(); ++k) packed[k].index = index_at_rank[k];
   PetscSF ghosts = nullptr;
   check(PetscSFCreate(ranks_.comm(), &ghosts));
   check(PetscSFSetGraph(ghosts, static_cast<PetscInt>(part.model.scalars), count, leaves.data(),
@@ -104,7 +105,7 @@ void Halo::connect(const LocalModel& part, std::span<const runtime::Chunk> chunk
   traffic_.bytes_per_exchange = leaves.size() * sizeof(double);
 }
 
-// Owners tell where a scalar stands among their borders.
+// The owning ranks broadcast the index of each scalar among their border scalars.
 void Halo::pack(const LocalModel& part, PetscSF ghosts) {
   const PetscInt* degrees = nullptr;
   check(PetscSFComputeDegreeBegin(ghosts, &degrees));
@@ -119,13 +120,13 @@ void Halo::pack(const LocalModel& part, PetscSF ghosts) {
   check(PetscSFBcastEnd(ghosts, MPIU_INT, positions.data(), positions.data(), MPI_REPLACE));
   PetscInt count = 0;
   const PetscInt* leaves = nullptr;
-  const PetscSFNode* owners = nullptr;
-  check(PetscSFGetGraph(ghosts, nullptr, &count, &leaves, &owners));
+  const PetscSFNode* roots = nullptr;
+  check(PetscSFGetGraph(ghosts, nullptr, &count, &leaves, &roots));
   std::vector<PetscSFNode> packed;
   for (PetscInt k = 0; k < count; ++k) {
     const PetscInt ghost = leaves == nullptr ? k : leaves[k];  // PETSc drops 0, 1, 2, ...
     ghost_scalars_.push_back(static_cast<std::uint32_t>(ghost));
-    packed.push_back({owners[k].rank, positions[static_cast<std::size_t>(ghost)]});
+    packed.push_back({roots[k].rank, positions[static_cast<std::size_t>(ghost)]});
   }
   check(PetscSFCreate(ranks_.comm(), &packed_));
   check(PetscSFSetGraph(packed_, static_cast<PetscInt>(border_scalars_.size()), count, nullptr,
@@ -161,18 +162,18 @@ std::span<const double> Halo::all_chunks(std::span<const double> own, std::size_
   const Stopwatch watch(traffic_.seconds);
   ++traffic_.sums;
   traffic_.numbers += width;
-  int place = 0;
+  int offset = 0;
   for (std::size_t r = 0; r < counts_.size(); ++r) {
     counts_[r] = static_cast<int>(chunks_of_rank_[r].size() * width);
-    places_[r] = place;
-    place += counts_[r];
+    offsets_[r] = offset;
+    offset += counts_[r];
   }
   received_.resize(chunks_ * width);
   all_.resize(chunks_ * width);
   MPI_Allgatherv(own.data(), static_cast<int>(own.size()), MPI_DOUBLE, received_.data(),
-                 counts_.data(), places_.data(), MPI_DOUBLE, ranks_.comm());
+                 counts_.data(), offsets_.data(), MPI_DOUBLE, ranks_.comm());
   for (std::size_t r = 0; r < counts_.size(); ++r) {
-    const double* from = received_.data() + places_[r];
+    const double* from = received_.data() + offsets_[r];
     for (std::size_t column = 0; column < width; ++column)
       for (const std::size_t chunk : chunks_of_rank_[r]) all_[column * chunks_ + chunk] = *from++;
   }

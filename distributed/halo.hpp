@@ -24,11 +24,11 @@ struct Traffic {
 
 class Halo final : public runtime::PartLink {
  public:
-  ///   ranks, part  outlive it
-  ///   chunks       of the whole model
-  ///   owners       rank by chunk
+  ///   ranks, part    outlive it
+  ///   chunks         of the whole model
+  ///   rank_of_chunk  of each chunk
   Halo(const Communicator& ranks, const LocalModel& part, std::span<const runtime::Chunk> chunks,
-       std::span<const int> owners);
+       std::span<const int> rank_of_chunk);
   ~Halo() override;
   Halo(const Halo&) = delete;
   Halo& operator=(const Halo&) = delete;
@@ -45,7 +45,7 @@ class Halo final : public runtime::PartLink {
   template <class T>
   void fill(std::span<T> v);
   void connect(const LocalModel& part, std::span<const runtime::Chunk> chunks,
-               std::span<const int> owners);
+               std::span<const int> rank_of_chunk);
   /// Finds borders, and makes the graph of packed ones.
   void pack(const LocalModel& part, PetscSF ghosts);
 
@@ -54,7 +54,7 @@ class Halo final : public runtime::PartLink {
   std::vector<std::uint32_t> border_scalars_, ghost_scalars_;
   std::vector<std::vector<std::size_t>> chunks_of_rank_;
   std::size_t chunks_ = 0;
-  std::vector<int> counts_, places_;      // scratch, in numbers, by rank
+  std::vector<int> counts_, offsets_;     // scratch, in numbers, by rank
   std::vector<double> received_, all_;    // scratch
   std::vector<double> borders_, ghosts_;  // scratch of fill_ghosts()
   Traffic traffic_;

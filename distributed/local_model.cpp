@@ -181,16 +181,16 @@ ChunkGraph chunk_graph(const runtime::Model& model, std::span<const runtime::Chu
 
 std::vector<int> contiguous_parts(std::span<const std::uint64_t> weights, int parts) {
   const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
-  std::vector<int> owners;
-  owners.reserve(weights.size());
+  std::vector<int> rank_of_chunk;
+  rank_of_chunk.reserve(weights.size());
   std::uint64_t before = 0;
   for (const std::uint64_t weight : weights) {
     const std::uint64_t middle = before + weight / 2;
     const std::uint64_t part = total == 0 ? 0 : middle * static_cast<std::uint64_t>(parts) / total;
-    owners.push_back(static_cast<int>(std::min<std::uint64_t>(part, parts - 1)));
+    rank_of_chunk.push_back(static_cast<int>(std::min<std::uint64_t>(part, parts - 1)));
     before += weight;
   }
-  return owners;
+  return rank_of_chunk;
 }
 
 std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph, int parts,
@@ -205,26 +205,27 @@ std::vector<int> partition(const Communicator& ranks, const ChunkGraph& graph, i
     for (const int part : scotch_parts(graph, parts)) put(out, part);
     return out;
   });
-  std::vector<int> owners;
-  for (Bytes left(bytes); !left.empty();) owners.push_back(left.take<int>());
-  return owners;
+  std::vector<int> rank_of_chunk;
+  for (Bytes left(bytes); !left.empty();) rank_of_chunk.push_back(left.take<int>());
+  return rank_of_chunk;
 }
 
 HeldBlocks::HeldBlocks(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
-                       std::span<const int> owners, int rank)
+                       std::span<const int> rank_of_chunk, int rank)
     : model_(model),
       chunks_(chunks),
-      owners_(owners),
+      rank_of_chunk_(rank_of_chunk),
       rank_(rank),
       numbers_(model.arrays),
-      owner_(numbers_.count()),
+      rank_of_block_(numbers_.count()),
       kept_(numbers_.count()),
       first_here_(numbers_.count(), kAbsent) {
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    const auto begin = owner_.begin() + chunks[c].first_block;
-    std::fill(begin, owner_.begin() + chunks[c].end_block, owners[c]);
+    const auto begin = rank_of_block_.begin() + chunks[c].first_block;
+    std::fill(begin, rank_of_block_.begin() + chunks[c].end_block, rank_of_chunk[c]);
   }
-  for (std::size_t b = 0; b < owner_.size(); ++b) kept_[b] = owner_[b] == rank ? 1 : 0;
+  for (std::size_t b = 0; b < rank_of_block_.size(); ++b)
+    kept_[b] = rank_of_block_[b] == rank ? 1 : 0;
 }
 
 void HeldBlocks::number(LocalModel& out) {
@@ -274,7 +275,7 @@ void HeldBlocks::number_chunks(LocalModel& out) const {
     next += kept_[b];
   }
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    if (owners_[c] != rank_) continue;
+    if (rank_of_chunk_[c] != rank_) continue;
     const runtime::Chunk& whole = chunks_[c];
     const std::uint32_t first_block = number[whole.first_block];
     const std::uint64_t first = first_here_[whole.first_block];
@@ -316,8 +317,8 @@ namespace {
 class Cutter {
  public:
   Cutter(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
-         std::span<const int> owners, int rank)
-      : model_(model), blocks_(model, chunks, owners, rank) {}
+         std::span<const int> rank_of_chunk, int rank)
+      : model_(model), blocks_(model, chunks, rank_of_chunk, rank) {}
 
   LocalModel cut() {
     for (std::size_t t = 0; t < model_.terms.size(); ++t) choose_instances(t);
@@ -389,8 +390,8 @@ void LocalModel::widen(std::span<const double> here, std::span<double> whole) co
 }
 
 LocalModel local_model(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
-                       std::span<const int> owners, int rank) {
-  return Cutter(model, chunks, owners, rank).cut();
+                       std::span<const int> rank_of_chunk, int rank) {
+  return Cutter(model, chunks, rank_of_chunk, rank).cut();
 }
 
 }  // namespace topograd::distributed

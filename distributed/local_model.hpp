@@ -1,4 +1,4 @@
-// The division of a model among ranks: owners of chunks, and the part that one rank holds.
+// The division of a model among ranks: the rank of each chunk, and the part that one rank holds.
 #pragma once
 
 #include <cstdint>
@@ -71,25 +71,25 @@ struct LocalModel {
 
 /// The part of `rank`.
 ///
-///   model   the whole; topologies and losses outlive the part
-///   chunks  chunks_of(model.arrays)
-///   owners  rank by chunk
+///   model          the whole; topologies and losses outlive the part
+///   chunks         chunks_of(model.arrays)
+///   rank_of_chunk  of each chunk
 /// Cost: a few passes over all columns.
 LocalModel local_model(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
-                       std::span<const int> owners, int rank);
+                       std::span<const int> rank_of_chunk, int rank);
 
 /// The blocks that a rank owns, and those that are kept as ghosts because its residuals read them.
 class HeldBlocks {
  public:
-  ///   model   arrays, flags and bounds of the whole; outlives this, as chunks and owners do
-  ///   owners  rank by chunk
+  ///   model          arrays, flags and bounds of the whole; outlives this, as the other spans do
+  ///   rank_of_chunk  of each chunk
   HeldBlocks(const runtime::Model& model, std::span<const runtime::Chunk> chunks,
-             std::span<const int> owners, int rank);
+             std::span<const int> rank_of_chunk, int rank);
 
   /// The block of a scalar of the whole model.
   std::uint32_t block_of(std::uint32_t scalar) const { return numbers_.at(scalar); }
-  int owner(std::uint32_t block) const { return owner_[block]; }
-  bool is_own(std::uint32_t block) const { return owner_[block] == rank_; }
+  int rank_of(std::uint32_t block) const { return rank_of_block_[block]; }
+  bool is_own(std::uint32_t block) const { return rank_of_block_[block] == rank_; }
   void keep(std::uint32_t block) { kept_[block] = 1; }
 
   /// Numbers the blocks in the order of the whole model: sets arrays, flags, bounds and manifolds
@@ -106,10 +106,10 @@ class HeldBlocks {
 
   const runtime::Model& model_;
   std::span<const runtime::Chunk> chunks_;
-  std::span<const int> owners_;
+  std::span<const int> rank_of_chunk_;
   int rank_;
   runtime::BlockNumbers numbers_;
-  std::vector<int> owner_;                 // by block
+  std::vector<int> rank_of_block_;         // by block
   std::vector<std::uint8_t> kept_;         // by block: own, or a ghost
   std::vector<std::uint32_t> first_here_;  // first scalar in the part, by block
 };

@@ -86,7 +86,7 @@ namespace {
 
 struct Division {
   std::vector<runtime::Chunk> chunks;
-  std::vector<int> owners;  // one for each chunk
+  std::vector<int> rank_of_chunk;  // one for each chunk
 };
 
 Division divide(const Communicator& ranks, const runtime::Model& model, PartitionMethod method,
@@ -94,8 +94,8 @@ Division divide(const Communicator& ranks, const runtime::Model& model, Partitio
   std::vector<runtime::Chunk> chunks = runtime::chunks_of(model.arrays);
   ChunkGraph graph = chunk_graph(model, chunks);
   if (of_shares) graph = joined_graph(ranks, graph);
-  std::vector<int> owners = partition(ranks, graph, ranks.size(), method);
-  return {std::move(chunks), std::move(owners)};
+  std::vector<int> rank_of_chunk = partition(ranks, graph, ranks.size(), method);
+  return {std::move(chunks), std::move(rank_of_chunk)};
 }
 
 }  // namespace
@@ -104,14 +104,14 @@ RankPart::RankPart(const Communicator& ranks, const runtime::Model& model,
                    runtime::EngineOptions options, PartitionMethod method, const RankDevice& device,
                    const Shares* shares)
     : ranks_(ranks), scalars_(model.scalars) {
-  const auto [chunks, owners] = divide(ranks, model, method, shares != nullptr);
-  local_ = shares == nullptr ? local_model(model, chunks, owners, ranks.rank())
-                             : part_of_shares(ranks, model, *shares, chunks, owners);
-  halo_ = std::make_unique<Halo>(ranks, local_, chunks, owners);
+  const auto [chunks, rank_of_chunk] = divide(ranks, model, method, shares != nullptr);
+  local_ = shares == nullptr ? local_model(model, chunks, rank_of_chunk, ranks.rank())
+                             : part_of_shares(ranks, model, *shares, chunks, rank_of_chunk);
+  halo_ = std::make_unique<Halo>(ranks, local_, chunks, rank_of_chunk);
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
   link_ = std::make_shared<runtime::ModelPart>(
       runtime::ModelPart{.chunks = local_.chunks,
-                         .first = owners[0] == ranks.rank(),
+                         .first = rank_of_chunk[0] == ranks.rank(),
                          .has_energies = std::ranges::any_of(model.terms, is_energy),
                          .link = halo_.get()});
   options.part = link_;
@@ -230,16 +230,16 @@ std::vector<std::uint32_t> RankPart::join_lists(
       if (local.counted[i] != 0) mine.push_back(local.instances[i]);
   });
   return together(ranks_, [&] {
-    std::vector<int> counts(static_cast<std::size_t>(ranks_.size())), places(counts.size());
+    std::vector<int> counts(static_cast<std::size_t>(ranks_.size())), offsets(counts.size());
     const int count = static_cast<int>(mine.size());
     MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_.comm());
     int total = 0;
     for (std::size_t r = 0; r < counts.size(); ++r) {
-      places[r] = total;
+      offsets[r] = total;
       total += counts[r];
     }
     std::vector<std::uint32_t> all(static_cast<std::size_t>(total));
-    MPI_Allgatherv(mine.data(), count, MPI_UINT32_T, all.data(), counts.data(), places.data(),
+    MPI_Allgatherv(mine.data(), count, MPI_UINT32_T, all.data(), counts.data(), offsets.data(),
                    MPI_UINT32_T, ranks_.comm());
     std::ranges::sort(all);
     return all;

@@ -156,7 +156,7 @@ std::vector<std::uint32_t> uniforms_together(const runtime::Model& model) {
 }  // namespace
 
 // Ranks may number the uniforms of losses differently. Those of one loss stay neighbours in their
-// order: devices read them from the place of the first one on.
+// order: devices read them from the index of the first one on.
 void Shares::join_uniforms(const runtime::Model& model) {
   const std::vector<std::uint32_t> lengths = uniforms_together(model);
   const std::span<const double> own = model.uniforms;
@@ -165,18 +165,18 @@ void Shares::join_uniforms(const runtime::Model& model) {
     const auto values = std::as_bytes(own.subspan(k, lengths[k]));
     put_text(runs, {reinterpret_cast<const char*>(values.data()), values.size()});
   }
-  std::unordered_map<std::string, std::uint32_t> place;
+  std::unordered_map<std::string, std::uint32_t> position;
   for (const std::string& of_rank : ranks_.gather_bytes(runs)) {
     for (Bytes left(of_rank); !left.empty();) {
       const std::string run = left.take_text();
       const auto next = static_cast<std::uint32_t>(uniforms_.size());
-      if (!place.emplace(run, next).second) continue;
+      if (!position.emplace(run, next).second) continue;
       for (Bytes values(run); !values.empty();) uniforms_.push_back(values.take<double>());
     }
   }
   for (Bytes left(runs); !left.empty();) {
     const std::string run = left.take_text();
-    const std::uint32_t first = place.at(run);
+    const std::uint32_t first = position.at(run);
     for (std::size_t j = 0; j < run.size() / sizeof(double); ++j)
       uniform_.push_back(first + static_cast<std::uint32_t>(j));
   }
@@ -251,20 +251,20 @@ class TermRows {
   }
 
   /// The ranks that own a block of an instance.
-  const std::vector<int>& owners(std::size_t i) {
-    owners_.clear();
+  const std::vector<int>& ranks(std::size_t i) {
+    found_.clear();
     for (std::uint32_t slot = 0; slot < batch_.parameter_columns(); ++slot) {
-      const int owner = blocks_.owner(blocks_.block_of(batch_.index(i, slot)));
-      if (std::ranges::find(owners_, owner) == owners_.end()) owners_.push_back(owner);
+      const int rank = blocks_.rank_of(blocks_.block_of(batch_.index(i, slot)));
+      if (std::ranges::find(found_, rank) == found_.end()) found_.push_back(rank);
     }
-    return owners_;
+    return found_;
   }
 
   void make_room(std::size_t number) {
     const auto size = static_cast<std::size_t>(ranks_.size());
     std::vector<std::uint64_t> sent(size), received(size);
     for (std::size_t i = 0; i < batch_.size(); ++i)
-      for (const int owner : owners(i)) ++sent[static_cast<std::size_t>(owner)];
+      for (const int rank : ranks(i)) ++sent[static_cast<std::size_t>(rank)];
     MPI_Alltoall(sent.data(), 1, MPI_UINT64_T, received.data(), 1, MPI_UINT64_T, ranks_.comm());
     std::uint64_t total = 0;
     for (const std::uint64_t count : received) {
@@ -291,7 +291,7 @@ class TermRows {
         put(row, c < batch_.parameter_columns() ? index : shares_.uniform(index));
       }
       for (std::uint32_t c = 0; c < batch_.data_columns(); ++c) put(row, batch_.data(i, c));
-      for (const int owner : owners(i)) out[static_cast<std::size_t>(owner)] += row;
+      for (const int rank : ranks(i)) out[static_cast<std::size_t>(rank)] += row;
     }
     return out;
   }
@@ -321,9 +321,9 @@ class TermRows {
   HeldBlocks& blocks_;
   std::unique_ptr<ir::Batch> received_;
   std::vector<ir::Batch::NewRows> rows_;  // of it
-  std::vector<std::uint64_t> next_;       // place of the next row of each rank
+  std::vector<std::uint64_t> next_;       // index of the next row of each rank
   LocalModel::LocalTerm here_;
-  std::vector<int> owners_;  // scratch
+  std::vector<int> found_;  // scratch
 };
 
 /// Numbers the scalars of all instances as the part does.
@@ -385,9 +385,9 @@ std::vector<Edge> edges_at_first(const Communicator& ranks, const ChunkGraph& of
 
 LocalModel part_of_shares(const Communicator& ranks, const runtime::Model& model,
                           const Shares& shares, std::span<const runtime::Chunk> chunks,
-                          std::span<const int> owners) {
+                          std::span<const int> rank_of_chunk) {
   LocalModel out;
-  HeldBlocks blocks(model, chunks, owners, ranks.rank());
+  HeldBlocks blocks(model, chunks, rank_of_chunk, ranks.rank());
   for (std::size_t t = 0; t < model.terms.size(); ++t)
     TermRows(ranks, model.terms[t], t, shares, blocks).move(t, out);
   blocks.number(out);

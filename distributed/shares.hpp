@@ -33,7 +33,7 @@ class Shares final : public ModelShares {
   void join(std::span<std::uint8_t> flags) const override;
   ir::Hash128 sum(ir::Hash128 here) const override;
 
-  /// The uniforms of all ranks, equal ones once, and the place of each of this rank's. Those of a
+  /// The uniforms of all ranks, equal ones once, and the index of each of this rank's. Those of a
   /// loss are one.
   std::span<const double> uniforms() const { return uniforms_; }
   std::uint32_t uniform(std::uint32_t here) const { return uniform_[here]; }
@@ -70,6 +70,6 @@ ChunkGraph joined_graph(const Communicator& ranks, const ChunkGraph& of_share);
 /// Cost: two passes over the share's columns. A few MB of buffers beside the part.
 LocalModel part_of_shares(const Communicator& ranks, const runtime::Model& model,
                           const Shares& shares, std::span<const runtime::Chunk> chunks,
-                          std::span<const int> owners);
+                          std::span<const int> rank_of_chunk);
 
 }  // namespace topograd::distributed

@@ -14,9 +14,9 @@ constexpr std::size_t kMargin = 8;
 
 FunctorCall::FunctorCall(const Problem& problem, std::span<const ParameterBlock> blocks,
                          std::span<const int> sizes, int rows, std::string_view label)
-    : blocks_(blocks.begin(), blocks.end()), rows_(rows), place_(", in residual ") {
-  if (!label.empty()) place_ += "\"" + std::string(label) + "\" ";
-  place_ += "#" + std::to_string(problem.residual_block_count());
+    : blocks_(blocks.begin(), blocks.end()), rows_(rows), where_(", in residual ") {
+  if (!label.empty()) where_ += "\"" + std::string(label) + "\" ";
+  where_ += "#" + std::to_string(problem.residual_block_count());
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     const int width = blocks[k].array.width();
     if (width != sizes[k])
@@ -43,7 +43,7 @@ std::vector<Value> FunctorCall::rows(const FunctorBody& functor) const {
   try {
     if (!functor(arguments.data(), rows.data()))
       throw PointRefused("add_residual_block: the functor returned false while it was traced" +
-                         place_);
+                         where_);
   } catch (const Error& error) {
     finish_residual();
     if (error.code() != ErrorCode::StaleValue) throw;
@@ -74,7 +74,7 @@ std::string FunctorCall::widths() const {
 
 void FunctorCall::fail(ErrorCode code, const std::string& what) const {
   finish_residual();  // what was traced so far is garbage
-  throw Error(code, "add_residual_block: " + what + place_);
+  throw Error(code, "add_residual_block: " + what + where_);
 }
 
 }  // namespace topograd::detail

@@ -45,7 +45,7 @@ class FunctorCall {
 
   std::vector<ParameterBlock> blocks_;
   int rows_;
-  std::string place_;  ///< describes the residual in messages
+  std::string where_;  ///< describes the residual in messages
 };
 
 template <class Functor, std::size_t... I>

@@ -99,7 +99,7 @@ struct LongExpression {
 
 /// Adds a residual block for each `width` rows. Rows that are the ends of one long computation,
 /// such as the states of a simulation, share its evaluation, as those of one block do; each block
-/// has a loss and a place of its own.
+/// has a loss and an index of its own.
 ///
 /// Rows with fewer than 1,024 nodes in all, and those that one block could not have
 /// (docs/modelling.md), are added one block after the other.

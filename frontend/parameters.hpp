@@ -31,8 +31,9 @@ std::string named(const ArrayId& array);
 std::string index_text(std::size_t index);
 [[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size,
                             const ArrayId& array = {});
-/// Throws Error{WrongProblem} unless `owner` is `problem`, on which the call is made.
-void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem);
+/// Throws Error{WrongProblem} unless `of` is `problem`, on which the call is made.
+void check_same_problem(const char* call, const char* what, std::uint32_t of,
+                        std::uint32_t problem);
 [[noreturn]] void bad_coordinate(const char* call, int coordinate, int width, const ArrayId& array);
 [[noreturn]] void bad_width(const char* call, int wanted, int width, const ArrayId& array);
 

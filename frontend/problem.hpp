@@ -434,8 +434,8 @@ class Problem {
   void remove(const Term& energy);
   void remove(const Constraint& constraint);
   /// Removes an array of unknowns. Its memory is not accessed any more, and its handle becomes
-  /// invalid. The other arrays keep their places in x; later arrays of its width may take its
-  /// place. Throws Error{WrongProblem}, Error{InvalidArgument} if it was removed before or if a
+  /// invalid. The other arrays keep their positions in x; later arrays of its width may take its
+  /// position. Throws Error{WrongProblem}, Error{InvalidArgument} if it was removed before or if a
   /// residual or energy, which the message names, reads it. Cost: linear in the reads of the
   /// problem's blocks.
   void remove(const Parameters& x);

@@ -25,7 +25,7 @@ namespace detail {
 /// The values of an enum are looked for among 0, ..., kMostEnumerators - 1.
 inline constexpr std::size_t kMostEnumerators = 128;
 
-/// Has the places of an enum's names in the text that a compiler writes for its values. A compiler
+/// Has the offsets of an enum's names in the text that a compiler writes for its values. A compiler
 /// writes a value without an enumerator as a cast, "(Enum)7".
 struct WrittenEnumerators {
   std::array<const char*, kMostEnumerators> begins{}, ends{};

@@ -54,7 +54,7 @@ class Error : public std::runtime_error {
 ///   owned  a std::unique_ptr or std::shared_ptr
 ///   name   type of the owner, at the start of the message
 template <class Owner>
-auto& whole(const Owner& owned, const char* name) {
+auto& require_not_moved_from(const Owner& owned, const char* name) {
   if (owned == nullptr) [[unlikely]]
     throw Error(ErrorCode::InvalidArgument,
                 std::string(name) + ": it was moved from; expected the one that it was moved to");

@@ -102,7 +102,8 @@ class Parser {
     parse_return();
     lexer_.expect("}");
     if (!lexer_.peek().at_end()) fail_expected(lexer_.peek(), "the end of the text");
-    if (const auto wrong = find_violation(program_)) fail_at(places_[wrong->node], wrong->message);
+    if (const auto wrong = find_violation(program_))
+      fail_at(definitions_[wrong->node], wrong->message);
     return std::move(program_);
   }
 
@@ -151,8 +152,8 @@ class Parser {
     const std::optional<Op> op = find_op(op_name.text);
     if (!op) fail_expected(op_name, "an op");
     program_.nodes.push_back(parse_arguments(*op, op_name));
-    places_.push_back(name);
-    const auto id = static_cast<Id>(places_.size() - 1);
+    definitions_.push_back(name);
+    const auto id = static_cast<Id>(definitions_.size() - 1);
     if (!names_.emplace(name.text, id).second) {
       fail_at(name, std::string(name.text) + " is defined a second time");
     }
@@ -198,7 +199,7 @@ class Parser {
   Lexer lexer_;
   Program program_;
   std::unordered_map<std::string_view, Id> names_;
-  std::vector<Token> places_;  // where each node is defined
+  std::vector<Token> definitions_;  // where each node is defined
 };
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }

@@ -25,16 +25,16 @@ static int program(sample::Arguments& arguments) {
 
   const auto start = std::chrono::steady_clock::now();
   const ops::TopK nearest = ops::top_k(ops::cosine_similarity(queries, targets), kNeighbours);
-  const auto places = nearest.indices.values();
+  const auto neighbours = nearest.indices.values();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
 
   int right = 0;
-  for (std::size_t k = 0; k < places.size(); ++k) {
+  for (std::size_t k = 0; k < neighbours.size(); ++k) {
     const auto query = static_cast<std::int64_t>(k) / kNeighbours;
-    right += static_cast<std::int64_t>(places[k]) % kClusters == query;
+    right += static_cast<std::int64_t>(neighbours[k]) % kClusters == query;
   }
   std::cout << kQueries << " queries among " << targets.size(0) << " targets on " << device.name()
-            << ": " << right << " of " << places.size()
+            << ": " << right << " of " << neighbours.size()
             << " neighbours are of the query's cluster; " << took.count() << " ms\n";
   return right == kQueries * kNeighbours ? 0 : 1;
 }

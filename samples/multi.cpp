@@ -27,8 +27,8 @@ int main() {
     problem.add_residual(length * (norm(x.vec3(a) - x.vec3(b)) - rest), {.label = "length"});
   }
   for (std::size_t v = 0; v < mesh.vertex_count(); v += 10) {
-    const tg::Vec3 place = {start[3 * v], start[3 * v + 1], start[3 * v + 2]};
-    problem.add_residual((x.vec3(v) - place) * fit.value(), {.label = "fit"});
+    const tg::Vec3 target = {start[3 * v], start[3 * v + 1], start[3 * v + 2]};
+    problem.add_residual((x.vec3(v) - target) * fit.value(), {.label = "fit"});
   }
   for (const tg::problems::InteriorEdge& e : tg::problems::interior_edges(mesh)) {
     const tg::Vec3 a = x.vec3(e.from), b = x.vec3(e.to);

@@ -142,10 +142,10 @@ void main() {
 };
 
 void apply(const Transaction& t, const Record& record, std::span<Account> accounts) {
-  const std::uint32_t places[] = {t.from, t.to, t.reserve};
+  const std::uint32_t numbers[] = {t.from, t.to, t.reserve};
   for (std::uint32_t i = 0; i < record.writes; ++i) {
-    accounts[places[i]].cents = record.after[i];
-    ++accounts[places[i]].version;
+    accounts[numbers[i]].cents = record.after[i];
+    ++accounts[numbers[i]].version;
   }
 }
 
@@ -154,11 +154,11 @@ std::size_t commit(std::span<Account> accounts, std::span<const Transaction> blo
                    std::span<Record> records) {
   std::size_t conflicts = 0;
   for (std::size_t k = 0; k < block.size(); ++k) {
-    const std::uint32_t places[] = {block[k].from, block[k].to, block[k].reserve};
+    const std::uint32_t numbers[] = {block[k].from, block[k].to, block[k].reserve};
     Record& record = records[k];
     bool current = true;
     for (std::uint32_t i = 0; i < record.reads; ++i)
-      current = current && accounts[places[i]].version == record.seen[i];
+      current = current && accounts[numbers[i]].version == record.seen[i];
     if (!current) {
       ++conflicts;
       record = executed(block[k], accounts);

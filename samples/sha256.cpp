@@ -110,10 +110,10 @@ class Sha256 final : public tg::hybrid::Task {
 
   std::optional<tg::hybrid::DeviceProgram> program(tg::hybrid::Items items) override {
     tg::hybrid::DeviceProgram hash{.name = "sha256", .glsl = kShader, .items = items.count()};
-    const std::span<const std::uint32_t> places(messages_.first_block);
+    const std::span<const std::uint32_t> first_blocks(messages_.first_block);
     hash.arrays.push_back({.read = {std::as_bytes(std::span(messages_.words))}});
     hash.arrays.push_back(
-        {.read = {std::as_bytes(places.subspan(items.begin, items.count() + 1))}});
+        {.read = {std::as_bytes(first_blocks.subspan(items.begin, items.count() + 1))}});
     hash.arrays.push_back({.read = {std::as_bytes(std::span(kRounds))}});
     hash.arrays.push_back(
         {.written = {std::as_writable_bytes(digests_.subspan(items.begin, items.count()))}});

@@ -21,7 +21,7 @@ using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std
 
 /// Who has to agree on the value of a field.
 enum class OptionScope {
-  process,  ///< nobody: places, threads, outputs
+  process,  ///< nobody: backends, threads, outputs
   ranks,    ///< all ranks of a distributed solve: limits and tolerances
   steps,    ///< also the solve that continues from a checkpoint: what decides on steps
 };

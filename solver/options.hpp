@@ -105,7 +105,7 @@ inline constexpr EnumRow<LinearSolver> kLinearSolvers[] = {
 TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
 
-/// The place in which `cholesky` factorises the normal equations (plan/step_times.hpp). Naming
+/// The backend on which `cholesky` factorises the normal equations (plan/step_times.hpp). Naming
 /// the device selects cholesky if linear_solver is automatic.
 enum class FactorPlace {
 #define TG_FACTOR(row, ...) row,
@@ -292,7 +292,7 @@ struct SolverOptions {
   /// (1990).
   double eta = 0;
   ForcingSequence forcing_sequence = ForcingSequence::automatic;  ///< how exactly CG solves
-  /// The place in which cholesky factorises. A solve throws Error{Unsupported} for `device` if
+  /// The backend on which cholesky factorises. A solve throws Error{Unsupported} for `device` if
   /// steps cannot be solved for there, and for `cholmod` in a build without it.
   FactorPlace factor = FactorPlace::automatic;
   Preconditioner preconditioner = Preconditioner::automatic;  ///< preconditioner of pcg

@@ -87,7 +87,7 @@ struct ComponentsSummary {
   std::vector<double> initial_cost, final_cost;
   std::vector<Termination> termination;
   std::vector<std::int32_t> successful_steps, unsuccessful_steps;
-  std::vector<std::uint32_t> first_unknown;  ///< place of its first free scalar in x
+  std::vector<std::uint32_t> first_unknown;  ///< index of its first free scalar in x
   /// With SolverOptions::component_covariances: (JᵀJ)⁻¹ of component k over its free coordinates is
   /// covariance[covariance_start[k]] and what follows, row by row. It is infinite where JᵀJ is
   /// singular.

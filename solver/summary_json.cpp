@@ -110,7 +110,7 @@ void add_result(Json& json, const Summary& s) {
   if (s.advice != Advice::none) json["advice"] = text(s.advice);
 }
 
-void add_place(Json& json, const Summary& s) {
+void add_backend(Json& json, const Summary& s) {
   json["backend"] = s.backend;
   json["device"] = s.device;
   json["why"] = s.why;
@@ -264,7 +264,7 @@ void add_profile(Json& json, const Summary& s) {
 std::string to_json(const Summary& summary, int indent) {
   Json json;
   add_result(json, summary);
-  add_place(json, summary);
+  add_backend(json, summary);
   add_times(json, summary.times);
   add_counters(json, summary);
   add_profile(json, summary);

@@ -91,45 +91,48 @@ Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-const std::string& Session::url() const { return whole(impl_, "view::Session").url; }
-void Session::close() { whole(impl_, "view::Session").close(); }
+const std::string& Session::url() const {
+  return require_not_moved_from(impl_, "view::Session").url;
+}
+void Session::close() { require_not_moved_from(impl_, "view::Session").close(); }
 
 bool Session::is_open() const {
-  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
-  return whole(impl_, "view::Session").open;
+  const std::lock_guard lock(require_not_moved_from(impl_, "view::Session").mutex);
+  return require_not_moved_from(impl_, "view::Session").open;
 }
 
 bool Session::wait(double seconds) const {
-  std::unique_lock lock(whole(impl_, "view::Session").mutex);
-  const auto is_closed = [this] { return !whole(impl_, "view::Session").open; };
+  std::unique_lock lock(require_not_moved_from(impl_, "view::Session").mutex);
+  const auto is_closed = [this] { return !require_not_moved_from(impl_, "view::Session").open; };
   if (std::isinf(seconds)) {
-    whole(impl_, "view::Session").closed.wait(lock, is_closed);
+    require_not_moved_from(impl_, "view::Session").closed.wait(lock, is_closed);
     return true;
   }
-  return whole(impl_, "view::Session")
+  return require_not_moved_from(impl_, "view::Session")
       .closed.wait_for(lock, std::chrono::duration<double>(seconds), is_closed);
 }
 
 std::vector<double> Session::positions() const {
-  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
-  if (!whole(impl_, "view::Session").open) return {};
-  const LiveSolver& live = whole(impl_, "view::Session").service->live();
+  const std::lock_guard lock(require_not_moved_from(impl_, "view::Session").mutex);
+  if (!require_not_moved_from(impl_, "view::Session").open) return {};
+  const LiveSolver& live = require_not_moved_from(impl_, "view::Session").service->live();
   const std::shared_ptr<const Frame> frame = live.frame();
   return frame == nullptr ? live.start() : frame->positions;
 }
 
 double Session::cost() const {
-  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
+  const std::lock_guard lock(require_not_moved_from(impl_, "view::Session").mutex);
   const std::shared_ptr<const Frame> frame =
-      whole(impl_, "view::Session").open ? whole(impl_, "view::Session").service->live().frame()
-                                         : nullptr;
+      require_not_moved_from(impl_, "view::Session").open
+          ? require_not_moved_from(impl_, "view::Session").service->live().frame()
+          : nullptr;
   return frame == nullptr ? std::numeric_limits<double>::quiet_NaN() : frame->cost;
 }
 
 std::string Session::message() const {
-  const std::lock_guard lock(whole(impl_, "view::Session").mutex);
-  return whole(impl_, "view::Session").open
-             ? whole(impl_, "view::Session").service->live().state()->message
+  const std::lock_guard lock(require_not_moved_from(impl_, "view::Session").mutex);
+  return require_not_moved_from(impl_, "view::Session").open
+             ? require_not_moved_from(impl_, "view::Session").service->live().state()->message
              : std::string();
 }
 

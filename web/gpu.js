@@ -125,7 +125,7 @@ export class Device {
   }
 }
 
-/** What the kernels read of the structure of J, and the places of all numbers. */
+/** What the kernels read of the structure of J, and the indices of all numbers. */
 export function makePlan(model) {
   const { m, lists } = model;
   const stride = Math.ceil((m + 1) / 64) * 64;
@@ -163,18 +163,18 @@ export function makePlan(model) {
     });
   };
   meet((b) => { blocks[b].count += 1; });
-  let incidences = 0, placesSize = 0, squares = 0;
+  let incidences = 0, slotsSize = 0, squares = 0;
   for (const block of blocks) {
     block.begin = block.next = incidences;
-    block.place = placesSize;
+    block.slot = slotsSize;
     block.square = squares;
     incidences += block.count;
-    placesSize += block.count * block.width;
+    slotsSize += block.count * block.width;
     squares += block.width * block.width;
   }
   const columnsSize = terms.reduce((sum, { width, instances }) => sum + width * instances, 0);
   const TERM = 0, NODE = TERM + 7 * terms.length, COLUMN = NODE + 6 * blocks.length;
-  const first = COLUMN + m, INCIDENT = incidences, table = first + 2 * incidences + placesSize;
+  const first = COLUMN + m, INCIDENT = incidences, table = first + 2 * incidences + slotsSize;
   const words = new Uint32Array(table + columnsSize);
   let next = table;
   terms.forEach((term, t) => {
@@ -186,12 +186,12 @@ export function makePlan(model) {
     words.set([term.entries, term.columns, width, instances, term.rows, term.first,
                term.first + term.rows * instances], TERM + 7 * t);
   });
-  const placesAt = first + 2 * incidences;
+  const slotsAt = first + 2 * incidences;
   meet((b, t, i, base, width, columns) => {
     const block = blocks[b], k = block.next++;
     words[first + k] = i;
     words[first + incidences + k] = TERM + 7 * t;
-    const to = placesAt + block.place + (k - block.begin) * block.width;
+    const to = slotsAt + block.slot + (k - block.begin) * block.width;
     words.fill(none, to, to + block.width);
     for (let c = 0; c < width; ++c) {
       const column = columns[base + c];
@@ -200,7 +200,7 @@ export function makePlan(model) {
   });
   blocks.forEach((block, n) => words.set(
     [block.first, block.width, first + block.begin, first + block.begin + block.count,
-     placesAt + block.place, block.square], NODE + 6 * n));
+     slotsAt + block.slot, block.square], NODE + 6 * n));
   for (let c = 0; c < m; ++c) words[COLUMN + c] = NODE + 6 * blockOf[c];
   const at = { COLUMNS: m, ROWS: rows, BLOCKS: blocks.length, STRIDE: stride, TERM, NODE, COLUMN, INCIDENT,
                WIDEST: Math.max(1, ...blocks.map(({ width }) => width)),

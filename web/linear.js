@@ -47,16 +47,16 @@ export class Factor {
     return this.#layout(model, groups);
   }
 
-  /** The nodes that each node meets later, by place in the sequence. */
+  /** The nodes that each node meets later, by rank. */
   #neighbours(model, sequence) {
-    const place = new Int32Array(sequence.length);
-    sequence.forEach((node, at) => place[node] = at);
+    const rank = new Int32Array(sequence.length);
+    sequence.forEach((node, at) => rank[node] = at);
     const later = Array.from(sequence, () => new Set());
     for (const { instances, width, columns } of model.lists) {
       for (let i = 0; i < instances; ++i) {
         const met = new Set();
         for (let c = i * width; c < (i + 1) * width; ++c)
-          if (columns[c] < this.m) met.add(place[this.nodeOf[columns[c]]]);
+          if (columns[c] < this.m) met.add(rank[this.nodeOf[columns[c]]]);
         const sorted = [...met].sort((a, b) => a - b);
         for (let a = 0; a < sorted.length; ++a)
           for (let b = a + 1; b < sorted.length; ++b) later[sorted[a]].add(sorted[b]);
@@ -132,7 +132,7 @@ export class Factor {
     this.groups = groups.map(({ nodes: own, rows: other, children }) => {
       const pivots = columnsOf(own), rows = columnsOf(other);
       const k = pivots.length, r = rows.length;
-      const group = { pivots, rows, children, at: numbers, places: undefined, begin: 0, end: 0 };
+      const group = { pivots, rows, children, at: numbers, slots: undefined, begin: 0, end: 0 };
       numbers += k * (k + r);
       largest = Math.max(largest, k + r);
       this.operations += k * k * k / 3 + r * k * k + r * r * k;
@@ -165,35 +165,35 @@ export class Factor {
         rank[column] = next++;
       }
     });
-    const entries = this.groups.map(() => new Map());  // place in the front -> entry
+    const entries = this.groups.map(() => new Map());  // index in the front -> entry
     const localOf = this.groups.map(({ pivots, rows }) => {
-      const places = new Map();
-      pivots.forEach((column, k) => places.set(column, k));
-      rows.forEach((column, k) => places.set(column, pivots.length + k));
-      return places;
+      const slots = new Map();
+      pivots.forEach((column, k) => slots.set(column, k));
+      rows.forEach((column, k) => slots.set(column, pivots.length + k));
+      return slots;
     });
     const find = (a, b) => {
       const early = rank[a] < rank[b] ? a : b, late = early === a ? b : a, g = groupOf[early];
       const size = this.groups[g].pivots.length + this.groups[g].rows.length;
-      const place = localOf[g].get(late) * size + localOf[g].get(early), known = entries[g];
-      let entry = known.get(place);
-      if (entry === undefined) known.set(place, entry = known.size);
+      const index = localOf[g].get(late) * size + localOf[g].get(early), known = entries[g];
+      let entry = known.get(index);
+      if (entry === undefined) known.set(index, entry = known.size);
       return [g, entry];
     };
     const groupsOfTargets = [];
     this.targets = model.lists.map(({ instances, width, columns }) => {
       const targets = new Int32Array(instances * width * (width + 1) / 2).fill(-1);
-      const owners = new Int32Array(targets.length);
+      const groups = new Int32Array(targets.length);
       let at = 0;
       for (let i = 0; i < instances; ++i) {
         for (let a = 0; a < width; ++a) {
           for (let b = 0; b <= a; ++b, ++at) {
             const row = columns[i * width + a], column = columns[i * width + b];
-            if (row < this.m && column < this.m) [owners[at], targets[at]] = find(row, column);
+            if (row < this.m && column < this.m) [groups[at], targets[at]] = find(row, column);
           }
         }
       }
-      groupsOfTargets.push(owners);
+      groupsOfTargets.push(groups);
       return targets;
     });
     for (let k = 0; k + 1 < model.nodes.length; ++k) {
@@ -204,22 +204,22 @@ export class Factor {
     }
     let count = 0;
     this.groups.forEach((group, g) => {
-      group.places = Int32Array.from(entries[g].keys());
+      group.slots = Int32Array.from(entries[g].keys());
       group.begin = count;
-      count += group.places.length;
+      count += group.slots.length;
       group.end = count;
     });
     this.entries = new Float64Array(count + 1);
     this.targets.forEach((targets, t) => {
-      const owners = groupsOfTargets[t];
+      const groups = groupsOfTargets[t];
       for (let k = 0; k < targets.length; ++k)
-        targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[owners[k]].begin;
+        targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[groups[k]].begin;
     });
-    const placeOf = (a, b) => {
+    const slotOf = (a, b) => {
       const [g, entry] = find(a, b);
       return this.groups[g].begin + entry;
     };
-    for (let c = 0; c < this.m; ++c) this.diagonalAt[c] = placeOf(c, c);
+    for (let c = 0; c < this.m; ++c) this.diagonalAt[c] = slotOf(c, c);
     this.blockAt = [];
     this.blockEntries = [];
     for (let k = 0; k + 1 < model.nodes.length; ++k) {
@@ -227,7 +227,7 @@ export class Factor {
       const first = model.nodes[k], end = model.nodes[k + 1];
       if (end - first > widestTested) continue;
       for (let a = first; a < end; ++a)
-        for (let b = first; b <= a; ++b) this.blockEntries.push(placeOf(a, b));
+        for (let b = first; b <= a; ++b) this.blockEntries.push(slotOf(a, b));
     }
   }
 
@@ -280,7 +280,7 @@ export class Factor {
     for (const group of this.groups) {
       const { pivots, rows, children } = group, k = pivots.length, size = k + rows.length;
       const front = this.front.fill(0, 0, size * size);
-      for (let e = group.begin, p = 0; e < group.end; ++e, ++p) front[group.places[p]] = this.entries[e];
+      for (let e = group.begin, p = 0; e < group.end; ++e, ++p) front[group.slots[p]] = this.entries[e];
       for (let t = 0; t < k; ++t) front[t * size + t] += damping[pivots[t]];
       for (let t = 0; t < k; ++t) this.local[pivots[t]] = t;
       for (let t = 0; t < rows.length; ++t) this.local[rows[t]] = k + t;

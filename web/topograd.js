@@ -186,14 +186,14 @@ export class Problem {
         throw fail("file", `kernels.js: no function ${name}: it belongs to another problem`);
       return kernels[name];
     };
-    const numbers = (place, kind) => {
-      const begin = body + place.at, end = begin + place.length * kind.BYTES_PER_ELEMENT;
+    const numbers = (range, kind) => {
+      const begin = body + range.at, end = begin + range.length * kind.BYTES_PER_ELEMENT;
       if (!(end <= bytes.byteLength)) throw fail("file", "problem.bin: the file is cut");
       return new kind(bytes.slice(begin, end));
     };
-    const data = (place) => {
-      if (place.codes === undefined) return numbers(place, Float64Array);
-      const values = numbers(place.values, Float64Array), codes = numbers(place.codes, Uint32Array);
+    const data = (range) => {
+      if (range.codes === undefined) return numbers(range, Float64Array);
+      const values = numbers(range.values, Float64Array), codes = numbers(range.codes, Uint32Array);
       return Float64Array.from(summed(codes, codes.length),
                                (code) => code % 2 === 1 ? -values[code >> 1] : values[code >> 1]);
     };

@@ -1,8 +1,8 @@
-// The device's kernels of the normal equations, for the sizes and places of one problem.
+// The device's kernels of the normal equations, for the sizes of one problem.
 
 /** Invocations of a workgroup, and most that add a part to a sum. */
 export const groupSize = 64, mostSums = 8192;
-/** Places in the buffer of scalars; parts of sums follow. */
+/** Indices in the buffer of scalars; parts of sums follow. */
 export const state = { done: 0, failed: 1, count: 2, enough: 3, norm: 4, first: 5, alpha: 6, beta: 7, rz: 8,
                        sums: 64, size: 64 + 2 * mostSums };
 
@@ -12,15 +12,15 @@ export const state = { done: 0, failed: 1, count: 2, enough: 3, norm: 4, first: 
  * along, rows, columns, bend, update, judge, which do nothing after the end. Only bend and judge, of one
  * workgroup, wait for others: barriers are dear on a processor.
  *
- * @param at sizes, and places in the buffers
+ * @param at sizes and offsets in buffers
  */
 export function normalEquations(at) {
   const constants = Object.entries(at).map(([name, value]) => `const ${name} = ${value}u;`).join("\n");
-  const places = Object.entries(state).map(([name, value]) =>
+  const lines = Object.entries(state).map(([name, value]) =>
     `const ${name.toUpperCase()} = ${value}u;`).join("\n");
   return `
 ${constants}
-${places}
+${lines}
 const NONE = 0xffffffffu;
 struct Request { tolerance: f32, floor: f32, most: f32, inEnergy: f32,
   lambda: f32, least: f32, largest: f32, length: f32, norm: f32 }

@@ -82,7 +82,7 @@ std::string printable(std::string_view text) {
 }
 
 // The line around byte `at`, shortened for a terminal, with a caret below that byte.
-std::string show_place(std::string_view line, std::size_t at) {
+std::string show_position(std::string_view line, std::size_t at) {
   constexpr std::size_t kBefore = 60, kAfter = 20;
   std::size_t first = at > kBefore ? at - kBefore : 0;
   std::size_t last = std::min(line.size(), at + kAfter);
@@ -181,7 +181,7 @@ void Lexer::fail(std::size_t at, const std::string& message) const {
               "expression: line " + std::to_string(std::ranges::count(before, '\n') + 1) +
                   ", column " + std::to_string(count_characters(before.substr(line_start)) + 1) +
                   ": " + message +
-                  show_place(text_.substr(line_start, line_end - line_start), at - line_start));
+                  show_position(text_.substr(line_start, line_end - line_start), at - line_start));
 }
 
 void Lexer::fail_expected(const std::string& what, const Token& got) const {

@@ -64,8 +64,8 @@ class Fields {
   /// True while the list has an element.
   virtual bool goes_on() = 0;
   /// Returns the byte at which the next field begins.
-  virtual std::size_t place() = 0;
-  /// Throws Error{Parse} with the place.
+  virtual std::size_t offset() = 0;
+  /// Throws Error{Parse} with the line or the offset.
   [[noreturn]] virtual void fail(const std::string& what) const = 0;
 
   double number(const char* what) {
@@ -167,7 +167,7 @@ class TextFields final : public Fields {
     skip_blanks();
     return at_ < end_;
   }
-  std::size_t place() override {
+  std::size_t offset() override {
     skip_blanks();
     return at_;
   }
@@ -261,7 +261,7 @@ class BinaryFields final : public Fields {
     --elements_;
     return true;
   }
-  std::size_t place() override { return at_; }
+  std::size_t offset() override { return at_; }
   [[noreturn]] void fail(const std::string& what) const override {
     throw Error(ErrorCode::Parse, name_ + ": byte " + std::to_string(at_) + ": " + what);
   }
@@ -313,7 +313,7 @@ class Numbers {
 struct Rigs {
   /// In place of a sensor's number: the reference of its rig, and a sensor without a pose.
   static constexpr std::uint32_t kReference = ColmapModel::kNoSensor, kNoPose = kReference - 1;
-  struct Place {
+  struct SensorImage {
     std::uint32_t frame = 0, camera = 0;  ///< number, id
     std::uint32_t sensor = kReference;
   };
@@ -324,7 +324,7 @@ struct Rigs {
 
   Numbers<std::uint32_t> ids;
   std::unordered_map<std::uint64_t, std::uint32_t> sensors;  ///< by rig and camera
-  std::unordered_map<std::uint32_t, Place> images;           ///< by id
+  std::unordered_map<std::uint32_t, SensorImage> images;     ///< by id
 };
 
 class Parser {
@@ -380,7 +380,7 @@ class Parser {
     camera.model = fields.camera_model();
     camera.width = fields.whole("the width of a camera", Width::bits64, kNoPoint);
     camera.height = fields.whole("the height of a camera", Width::bits64, kNoPoint);
-    files_->cameras.places.push_back(fields.place());
+    files_->cameras.places.push_back(fields.offset());
     const std::string what = "a parameter of " + std::string(name(camera.model)) + ", which has " +
                              std::string(parameter_names(camera.model)) + ",";
     camera.parameters.resize(sizes(camera.model).all());
@@ -407,12 +407,12 @@ class Parser {
     std::uint32_t number = is_reference ? Rigs::kReference : Rigs::kNoPose;
     if (!is_reference &&
         fields.whole("whether a sensor has a pose, 0 or 1,", Width::bits8, 2) == 1) {
-      const std::size_t place = fields.place();
+      const std::size_t offset = fields.offset();
       const Pose pose = is_camera ? fields.real_pose() : fields.pose();
       if (!is_camera) return;
       number = static_cast<std::uint32_t>(model_.sensors.size());
       model_.sensors.push_back({rig, id, pose});
-      files_->rigs.places.push_back(place);
+      files_->rigs.places.push_back(offset);
     }
     if (is_camera && !rigs_.sensors.emplace(Rigs::key(rig, id), number).second)
       fields.fail("expected another sensor, got camera " + std::to_string(id) + " again in rig " +
@@ -427,7 +427,7 @@ class Parser {
     const std::uint32_t rig = fields.id("the id of a rig");
     if (!rigs_.ids.find(rig))
       fields.fail("expected a rig that is there, got " + std::to_string(rig));
-    files_->frames.places.push_back(fields.place());
+    files_->frames.places.push_back(fields.offset());
     frame.pose = fields.real_pose();
     const std::uint64_t count = fields.whole("the number of a frame's data", Width::bits32, kNoId);
     for (std::uint64_t k = 0; k < count; ++k) datum(fields, rig);
@@ -449,9 +449,9 @@ class Parser {
     if (found->second == Rigs::kNoPose)
       fields.fail("expected a camera whose rig has its pose, got camera " + std::to_string(camera) +
                   " of rig " + std::to_string(rig));
-    const Rigs::Place place{static_cast<std::uint32_t>(model_.frames.size()), camera,
-                            found->second};
-    if (!rigs_.images.emplace(static_cast<std::uint32_t>(image), place).second)
+    const Rigs::SensorImage found_image{static_cast<std::uint32_t>(model_.frames.size()), camera,
+                                        found->second};
+    if (!rigs_.images.emplace(static_cast<std::uint32_t>(image), found_image).second)
       fields.fail("expected another image, got image " + std::to_string(image) +
                   ", which is in a frame already");
   }
@@ -461,7 +461,7 @@ class Parser {
     image.id = fields.id("the id of an image");
     if (!image_numbers_.add(image.id))
       fields.fail("expected another id, got image " + std::to_string(image.id) + " again");
-    files_->images.places.push_back(fields.place());
+    files_->images.places.push_back(fields.offset());
     const Pose pose = has_rigs_ ? fields.pose() : fields.real_pose();
     const std::uint32_t camera = fields.id("the id of a camera");
     const std::optional<std::uint32_t> number = camera_numbers_.find(camera);
@@ -486,12 +486,12 @@ class Parser {
     const auto found = rigs_.images.find(image.id);
     if (found == rigs_.images.end())
       fields.fail("expected an image of a frame, got image " + std::to_string(image.id));
-    const Rigs::Place& place = found->second;
-    if (place.camera != camera)
-      fields.fail("expected camera " + std::to_string(place.camera) + " as in the frame of image " +
+    const Rigs::SensorImage& known = found->second;
+    if (known.camera != camera)
+      fields.fail("expected camera " + std::to_string(known.camera) + " as in the frame of image " +
                   std::to_string(image.id) + ", got " + std::to_string(camera));
-    image.frame = place.frame;
-    image.sensor = place.sensor;
+    image.frame = known.frame;
+    image.sensor = known.sensor;
   }
 
   void observation(Fields& fields) {
@@ -511,7 +511,7 @@ class Parser {
     if (!point_numbers_.add(id))
       fields.fail("expected another id, got point " + std::to_string(id) + " again");
     model_.point_ids.push_back(id);
-    files_->points.places.push_back(fields.place());
+    files_->points.places.push_back(fields.offset());
     for (int k = 0; k < 3; ++k) model_.points.push_back(fields.number("a coordinate of a point"));
     rest_of_point(fields, [](std::uint32_t, std::uint64_t) {});
   }
@@ -563,15 +563,15 @@ class Parser {
   bool has_rigs_ = false;
 };
 
-/// A file with other numbers in some places.
+/// A file with other numbers at some offsets.
 class Patched {
  public:
   Patched(const ColmapFiles::File& file, bool binary) : file_(file), binary_(binary) {}
 
-  /// Goes on to a place; places ascend.
-  void go_to(std::size_t place) {
-    text_.append(file_.text, done_, place - done_);
-    done_ = place;
+  /// Goes on to an offset; offsets ascend.
+  void go_to(std::size_t offset) {
+    text_.append(file_.text, done_, offset - done_);
+    done_ = offset;
   }
   /// Replaces the numbers from here on; true if one of them differs.
   bool put(std::span<const double> numbers) {

@@ -35,7 +35,7 @@ constexpr double kLeastGain = 1e-6;  // of a point's mean cost: what moving a po
 constexpr std::size_t kPointsPerRange = 64, kObservationsPerRange = 1024;
 constexpr double kSettled = 1e-6;  // of the cost: points are looked at where steps gain no more
 constexpr double kRough = 0.01;    // of focal lengths: errors (RMS) of a start that is far
-constexpr double kFlat = 1e-9;     // of an extent: what is smaller is on a line, or at one place
+constexpr double kFlat = 1e-9;     // of an extent: what is smaller is on a line, or at one point
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::InvalidArgument, "colmap: " + what);

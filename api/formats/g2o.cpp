@@ -89,7 +89,7 @@ const Tag* find_tag(std::string_view name) {
   return nullptr;
 }
 
-/// Places of sensors and of cameras.
+/// Poses of sensors and of cameras.
 constexpr std::string_view kParameters = "PARAMS_";
 
 /// Rows and columns of the six numbers of a symmetric 3 × 3 matrix.
@@ -483,7 +483,7 @@ class G2oReader {
     return words == 29;
   }
 
-  /// The place of a sensor's name among those that edges name; settle_sensors() looks them up.
+  /// The index of a sensor's name among those that edges name; settle_sensors() looks them up.
   std::uint32_t sensor_name() {
     const std::int64_t id = name("the number of a sensor");
     const auto next = static_cast<std::uint32_t>(graph_.sensors.size());

@@ -45,8 +45,8 @@ constexpr CameraKind kKinds[] = {
 };
 
 /// The bytes at which the numbers of a JSON text begin.
-std::vector<std::size_t> places_of_numbers(std::string_view text) {
-  std::vector<std::size_t> places;
+std::vector<std::size_t> offsets_of_numbers(std::string_view text) {
+  std::vector<std::size_t> offsets;
   bool in_string = false, in_number = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -57,20 +57,20 @@ std::vector<std::size_t> places_of_numbers(std::string_view text) {
     }
     in_string = c == '"';
     const bool digit = c >= '0' && c <= '9';
-    if (!in_number && (digit || c == '-')) places.push_back(at);
+    if (!in_number && (digit || c == '-')) offsets.push_back(at);
     in_number = digit || c == '-' || (in_number && (c == '.' || c == 'e' || c == 'E' || c == '+'));
   }
-  return places;
+  return offsets;
 }
 
 /// The number that begins at a byte, as the JSON library reads it, and where it ends.
-std::pair<double, std::size_t> number_at(std::string_view text, std::size_t place) {
-  double value = text[place] == '-' ? -0.0 : 0.0;  // stays if it is too small
-  const char* const begin = text.data() + place;
+std::pair<double, std::size_t> number_at(std::string_view text, std::size_t offset) {
+  double value = text[offset] == '-' ? -0.0 : 0.0;  // stays if it is too small
+  const char* const begin = text.data() + offset;
   const char* const end = std::from_chars(begin, text.data() + text.size(), value).ptr;
   const std::string_view word(begin, end);
   if (word.find_first_of(".eE") == std::string_view::npos) value += 0.0;  // -0 is a whole number
-  return {value, place + word.size()};
+  return {value, offset + word.size()};
 }
 
 class Parser {
@@ -196,8 +196,9 @@ class Parser {
   std::uint32_t key(const Json& json) const {
     return static_cast<std::uint32_t>(id(field(json, "key"), "key"));
   }
-  /// Reads a list of numbers; `places` gets their numbers in the text.
-  void list(const Json& json, const char* what, std::span<double> out, std::size_t* places) const {
+  /// Reads a list of numbers; `offsets` gets their ordinals in the text, which become
+  /// offsets in bytes later.
+  void list(const Json& json, const char* what, std::span<double> out, std::size_t* offsets) const {
     if (!json.is_array() || json.size() != out.size())
       fail("expected " + std::to_string(out.size()) + " numbers as \"" + what + "\", got " +
            (json.is_number()   ? "a number"
@@ -205,7 +206,7 @@ class Parser {
                                : runtime::shown(json)));
     for (std::size_t k = 0; k < out.size(); ++k) {
       out[k] = number(json[k], what);
-      if (places != nullptr) places[k] = json[k].get<std::size_t>();
+      if (offsets != nullptr) offsets[k] = json[k].get<std::size_t>();
     }
   }
   /// The name of the class of a value with a pointer, which stands beside the first one alone;
@@ -256,15 +257,15 @@ class Parser {
     camera.width = static_cast<std::uint64_t>(id(inherited(data, "width"), "width"));
     camera.height = static_cast<std::uint64_t>(id(inherited(data, "height"), "height"));
     camera.parameters.resize(sizes(kind->model).all());
-    std::vector<std::size_t>& places = file_->cameras.emplace_back(camera.parameters.size());
+    std::vector<std::size_t>& offsets = file_->cameras.emplace_back(camera.parameters.size());
     const std::span<double> x = camera.parameters;
     const Json& focal = inherited(data, "focal_length");
     x[0] = number(focal, "focal_length");
     if (x[0] == 0) fail("expected a focal length that is not 0, got 0");
-    places[0] = focal.get<std::size_t>();
-    list(inherited(data, "principal_point"), "principal_point", x.subspan(1, 2), &places[1]);
+    offsets[0] = focal.get<std::size_t>();
+    list(inherited(data, "principal_point"), "principal_point", x.subspan(1, 2), &offsets[1]);
     if (kind->distortion == nullptr) return;
-    list(inherited(data, kind->distortion), kind->distortion, x.subspan(3), &places[3]);
+    list(inherited(data, kind->distortion), kind->distortion, x.subspan(3), &offsets[3]);
   }
 
   static std::string shown_name(const std::string& name) {
@@ -282,12 +283,12 @@ class Parser {
     if (!rows.is_array() || rows.size() != 3)
       fail("expected three rows as \"rotation\", got " +
            (rows.is_array() ? runtime::shown(rows) : "none"));
-    std::array<std::size_t, 12>& places = file_->frames.emplace_back();
+    std::array<std::size_t, 12>& offsets = file_->frames.emplace_back();
     std::array<double, 9> R{};
     std::array<double, 3> c{};
     for (std::size_t i = 0; i < 3; ++i)
-      list(rows[i], "rotation", std::span(R).subspan(3 * i, 3), &places[3 * i]);
-    list(field(value, "center"), "center", c, &places[9]);
+      list(rows[i], "rotation", std::span(R).subspan(3 * i, 3), &offsets[3 * i]);
+    list(field(value, "center"), "center", c, &offsets[9]);
     const Eigen::Matrix3d turn =
         Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>(R.data());
     if (!(turn * turn.transpose()).isIdentity(kOrthogonal) || turn.determinant() < 0)
@@ -306,10 +307,10 @@ class Parser {
     model_.point_ids.push_back(id);
     const Json& value = field(json, "value");
     std::array<double, 3> x{};
-    std::array<std::size_t, 3> places{};
-    list(field(value, "X"), "X", x, places.data());
+    std::array<std::size_t, 3> offsets{};
+    list(field(value, "X"), "X", x, offsets.data());
     model_.points.insert(model_.points.end(), x.begin(), x.end());
-    file_->points.insert(file_->points.end(), places.begin(), places.end());
+    file_->points.insert(file_->points.end(), offsets.begin(), offsets.end());
     const Json& observations = field(value, "observations");
     if (!observations.is_array())
       fail("expected a list as \"observations\", got " + runtime::shown(observations));
@@ -351,12 +352,12 @@ class Parser {
   }
 
   void to_bytes() {
-    const std::vector<std::size_t> places = places_of_numbers(file_->text);
+    const std::vector<std::size_t> offsets = offsets_of_numbers(file_->text);
     for (auto& camera : file_->cameras)
-      for (std::size_t& place : camera) place = places[place];
+      for (std::size_t& offset : camera) offset = offsets[offset];
     for (auto& frame : file_->frames)
-      for (std::size_t& place : frame) place = places[place];
-    for (std::size_t& place : file_->points) place = places[place];
+      for (std::size_t& offset : frame) offset = offsets[offset];
+    for (std::size_t& offset : file_->points) offset = offsets[offset];
   }
 
   std::shared_ptr<OpenMvgFile> file_;
@@ -365,7 +366,7 @@ class Parser {
   std::vector<View> views_;
   Numbers view_numbers_, camera_numbers_, frame_numbers_, point_numbers_;
   std::unordered_map<std::uint32_t, std::string> classes_;  ///< by polymorphic id
-  // The place of the parser in the scene.
+  // The path of the parser in the scene.
   std::vector<std::string> seen_;  ///< keys of the scene
   std::string section_;
   std::size_t element_ = 0, count_ = 0, first_ = 0;  ///< of numbers: all, and before the element
@@ -413,10 +414,10 @@ std::string openmvg_text(const ColmapModel& model, const OpenMvgFile& file) {
   check_count("frames", model.frames.size(), file.frames.size());
   check_count("coordinates of points", model.points.size(), file.points.size());
   std::vector<std::pair<std::size_t, double>> numbers;  // and where they go
-  const auto put = [&](std::span<const std::size_t> places, std::span<const double> values) {
-    for (std::size_t k = 0; k < places.size(); ++k)
-      if (!same_bits(number_at(file.text, places[k]).first, values[k]))
-        numbers.emplace_back(places[k], values[k]);
+  const auto put = [&](std::span<const std::size_t> offsets, std::span<const double> values) {
+    for (std::size_t k = 0; k < offsets.size(); ++k)
+      if (!same_bits(number_at(file.text, offsets[k]).first, values[k]))
+        numbers.emplace_back(offsets[k], values[k]);
   };
   for (std::size_t k = 0; k < file.cameras.size(); ++k) {
     check_count("parameters of a camera", model.cameras[k].parameters.size(),
@@ -430,10 +431,10 @@ std::string openmvg_text(const ColmapModel& model, const OpenMvgFile& file) {
   std::ranges::sort(numbers);
   std::string out;
   std::size_t done = 0;
-  for (const auto& [place, value] : numbers) {
-    out.append(file.text, done, place - done);
+  for (const auto& [offset, value] : numbers) {
+    out.append(file.text, done, offset - done);
     append_number(out, value);
-    done = number_at(file.text, place).second;
+    done = number_at(file.text, offset).second;
   }
   return out.append(file.text, done);
 }

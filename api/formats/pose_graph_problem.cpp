@@ -131,7 +131,7 @@ Vec2 turned(const Value& angle, const Vec2& v) {
 struct Frame {
   Vec2 at = {literal(0), literal(0)};
   Value angle = literal(0);
-  Vec3 place = {literal(0), literal(0), literal(0)};
+  Vec3 position = {literal(0), literal(0), literal(0)};
   Quat turn = {literal(1), literal(0), literal(0), literal(0)};
 };
 
@@ -141,37 +141,37 @@ Frame frame(const Element& e, const Parameters& t, const Parameters& r, int k, b
     out.at = e.vec2(t, k);
     out.angle = e.scalar(r, k);
   } else {
-    out.place = e.vec3(t, k);
+    out.position = e.vec3(t, k);
     out.turn = e.quat(r, k);
   }
   return out;
 }
 
-/// Moves `place` from the frame of a pose into the frame of the graph.
-Frame joined(const Frame& pose, const Frame& place, bool plane) {
+/// Moves `mount` from the frame of a pose into the frame of the graph.
+Frame joined(const Frame& pose, const Frame& mount, bool plane) {
   Frame out = pose;
   if (plane) {
-    out.at = pose.at + turned(pose.angle, place.at);
-    out.angle = pose.angle + place.angle;
+    out.at = pose.at + turned(pose.angle, mount.at);
+    out.angle = pose.angle + mount.angle;
   } else {
-    out.place = pose.place + rotate(pose.turn, place.place);
-    out.turn = pose.turn * place.turn;
+    out.position = pose.position + rotate(pose.turn, mount.position);
+    out.turn = pose.turn * mount.turn;
   }
   return out;
 }
 
-/// Returns the frame of a sensor; `datum` is the first number of its place in the frame of the
+/// Returns the frame of a sensor; `datum` is the first number of its pose in the frame of the
 /// pose.
 Frame sensor(const Element& e, const Frame& pose, int datum, bool plane) {
-  Frame place;
+  Frame mount;
   if (plane) {
-    place.at = e.data_vec2(datum);
-    place.angle = e.data(datum + 2);
+    mount.at = e.data_vec2(datum);
+    mount.angle = e.data(datum + 2);
   } else {
-    place.place = e.data_vec3(datum);
-    place.turn = {e.data(datum + 3), e.data(datum + 4), e.data(datum + 5), e.data(datum + 6)};
+    mount.position = e.data_vec3(datum);
+    mount.turn = {e.data(datum + 3), e.data(datum + 4), e.data(datum + 5), e.data(datum + 6)};
   }
-  return joined(pose, place, plane);
+  return joined(pose, mount, plane);
 }
 
 /// The error of an edge before it is weighted: in all objectives of the position in the frame of
@@ -187,7 +187,7 @@ std::vector<Value> planar_error(const Element& e, const Frame& from, const Frame
 std::vector<Value> spatial_error(const Element& e, const Frame& from, const Frame& to) {
   const Quat measured = {e.data(3), e.data(4), e.data(5), e.data(6)};
   const Quat turn = measured * conjugate(conjugate(from.turn) * to.turn);
-  const Vec3 moved = rotate(conjugate(from.turn), to.place - from.place) - e.data_vec3(0);
+  const Vec3 moved = rotate(conjugate(from.turn), to.position - from.position) - e.data_vec3(0);
   // A rotation has two quaternions; take the one that turns by at most π: Ω may couple its vector
   // with the position.
   const Value two = select(turn.w < 0.0, literal(-2), literal(2));
@@ -275,8 +275,8 @@ std::pair<Frame, Frame> frames_of_edge(const Element& e, EdgeKind kind, const Pa
     return {sensor(e, from, first, plane), sensor(e, to, first + width, plane)};
   }
   if (kind == EdgeKind::calibration) {
-    const Frame place = frame(e, t, r, 2, plane);
-    return {joined(from, place, plane), joined(to, place, plane)};
+    const Frame mount = frame(e, t, r, 2, plane);
+    return {joined(from, mount, plane), joined(to, mount, plane)};
   }
   return {from, to};
 }
@@ -361,7 +361,7 @@ PoseGraphProblem::PoseGraphProblem(PoseGraph graph, const PoseGraphOptions& opti
   }
 }
 
-/// Numbers of an element: the measured pose, the weights, and the places of sensors.
+/// Numbers of an element: the measured pose, the weights, and the poses of sensors.
 void PoseGraphProblem::add_edges(std::span<const PoseGraph::Edge* const> edges) {
   const Slice slice = options_.share.slice(edges.size());
   if (slice.size() == 0) return;
@@ -433,7 +433,7 @@ void PoseGraphProblem::add_landmarks() {
     if (graph_.landmarks[k].fixed) problem_.set_constant(landmarks_, k);
 }
 
-/// Numbers of an element: what is measured, the place of the sensor, and the weights.
+/// Numbers of an element: what is measured, the pose of the sensor, and the weights.
 void PoseGraphProblem::add_sightings(bool bearings) {
   const int dimension = graph_.dimension;
   const bool plane = dimension == 2, chordal = options_.objective == PoseObjective::chordal;
@@ -461,7 +461,7 @@ void PoseGraphProblem::add_sightings(bool bearings) {
     const Frame from = sensor(e, frame(e, t, r, 0, plane), size, plane);
     const int first_weight = size + (plane ? 3 : 7);
     if (!plane) {
-      const Vec3 point = rotate(conjugate(from.turn), e.vec3(l, 1) - from.place);
+      const Vec3 point = rotate(conjugate(from.turn), e.vec3(l, 1) - from.position);
       return times_lower(e, first_weight, point_error(e, point, 0));
     }
     const Vec2 point = turned(-from.angle, e.vec2(l, 1) - from.at);
@@ -476,7 +476,7 @@ void PoseGraphProblem::add_sightings(bool bearings) {
                           .label = bearings ? "bearing" : "sighting"});
 }
 
-/// Numbers of an element: the measured pose and the place of the sensor, or a point, and weights.
+/// Numbers of an element: the measured pose and the pose of the sensor, or a point, and weights.
 void PoseGraphProblem::add_priors(PoseGraph::Prior::Of of) {
   const int dimension = graph_.dimension;
   const bool plane = dimension == 2, chordal = options_.objective == PoseObjective::chordal;

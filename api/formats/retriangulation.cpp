@@ -54,7 +54,7 @@ Eigen::Vector3d plain_direction(CameraModel model, std::span<const double> c,
   return {side[0], side[1], std::cos(angle)};
 }
 
-/// The place nearest to rays, by the squares of distances; none if they are parallel.
+/// The point nearest to rays, by the squares of distances; none if they are parallel.
 std::optional<Eigen::Vector3d> nearest_to(std::span<const Ray> rays) {
   // Coordinates begin at the first camera, because those of a country would round away the rest.
   Eigen::Matrix3d A = Eigen::Matrix3d::Zero();

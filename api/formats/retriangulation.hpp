@@ -32,8 +32,8 @@ std::optional<Eigen::Vector3d> direction_of(CameraModel model, std::span<const d
 /// ½ Σ ρ(‖error‖²) of a point; infinite for one without an image.
 double cost_of(std::span<const Sight> sights, const Eigen::Vector3d& point, const Loss& loss);
 
-/// Minimises cost_of() over the point, with the cameras as they are, from the place nearest to the
-/// rays of all sights and from three places along the first ray. Returns the best minimum, if its
+/// Minimises cost_of() over the point, with the cameras as they are, from the point nearest to the
+/// rays of all sights and from three points along the first ray. Returns the best minimum, if its
 /// cost is lower than that of `now` by more than a thousandth and `least_gain`. A point with less
 /// than two rays stays where it is.
 ///

@@ -89,8 +89,8 @@ std::vector<double> Curve::fit(std::span<const double> at) const {
   std::vector<double> numbers = other_, unknowns, out;
   for (const double* value : parameters_) unknowns.push_back(*value);
   numbers[y_slot_] = 0;
-  for (const double place : at) {
-    numbers[x_slot_] = place;
+  for (const double point : at) {
+    numbers[x_slot_] = point;
     const ir::Inputs<double> inputs = {
         .parameters = numbers, .data = unknowns, .uniforms = uniforms_};
     out.push_back(-ir::evaluate(residual_, inputs)[0] / ir::evaluate(slope_, inputs)[0]);

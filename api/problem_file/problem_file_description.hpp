@@ -5,7 +5,7 @@
 #include "../../frontend/loss.hpp"
 #include "../../frontend/manifold.hpp"
 #include "../../solver/options.hpp"
-#include "problem_file_place.hpp"
+#include "problem_file_document.hpp"
 
 #include <cstdint>
 #include <optional>

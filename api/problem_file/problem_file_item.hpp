@@ -13,7 +13,7 @@
 
 #include "../../runtime/cache/json_values.hpp"
 #include "csv.hpp"
-#include "problem_file_place.hpp"
+#include "problem_file_document.hpp"
 
 namespace topograd::problem_file {
 

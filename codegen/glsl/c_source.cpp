@@ -284,14 +284,14 @@ std::string c_function(const PlainFunction& function, const PlainWriter& writer)
 // array.
 constexpr std::size_t kMostStatements = 1000, kStatementsOfPart = 500;
 
-/// The parts of a function, and the places in the array of values that other parts read.
+/// The parts of a function, and the indices in the array of values that other parts read.
 class JavascriptParts {
  public:
   explicit JavascriptParts(std::span<const Statement> statements)
-      : statements_(statements), place_(statements.size(), kNone) {
+      : statements_(statements), index_(statements.size(), kNone) {
     for (std::size_t k = 0; k < statements.size(); ++k) {
       for (const Id other : statements[k].reads)
-        if (part_of(other) != part_of(k) && place_[other] == kNone) place_[other] = values_++;
+        if (part_of(other) != part_of(k) && index_[other] == kNone) index_[other] = values_++;
     }
   }
 
@@ -305,11 +305,11 @@ class JavascriptParts {
       for (const Id other : statements_[k].reads) {
         if (part_of(other) == part || !known.insert(other).second) continue;
         text +=
-            "  const " + statements_[other].name + " = w[" + std::to_string(place_[other]) + "];\n";
+            "  const " + statements_[other].name + " = w[" + std::to_string(index_[other]) + "];\n";
       }
       text += statements_[k].text;
-      if (place_[k] != kNone)
-        text += "  w[" + std::to_string(place_[k]) + "] = " + statements_[k].name + ";\n";
+      if (index_[k] != kNone)
+        text += "  w[" + std::to_string(index_[k]) + "] = " + statements_[k].name + ";\n";
     }
     return text;
   }
@@ -319,7 +319,7 @@ class JavascriptParts {
   static std::size_t part_of(std::size_t statement) { return statement / kStatementsOfPart; }
 
   std::span<const Statement> statements_;
-  std::vector<std::size_t> place_;
+  std::vector<std::size_t> index_;
   std::size_t values_ = 0;
 };
 

@@ -21,9 +21,9 @@ struct Needed {
   std::set<std::uint32_t> data_columns;
 };
 
-const OwnSlot* find_own(const LeafPlace& place, std::uint32_t slot) {
-  const auto found = std::ranges::find(place.own, slot, &OwnSlot::slot);
-  return found == place.own.end() ? nullptr : &*found;
+const OwnSlot* find_own(const LeafAccess& access, std::uint32_t slot) {
+  const auto found = std::ranges::find(access.own, slot, &OwnSlot::slot);
+  return found == access.own.end() ? nullptr : &*found;
 }
 
 template <class Source>
@@ -62,41 +62,41 @@ std::optional<Run> find_run(const std::set<std::uint32_t>& slots,
   return run;
 }
 
-const IndexSource& index_source(const LeafPlace& place, const std::vector<IndexSource>& sources,
+const IndexSource& index_source(const LeafAccess& access, const std::vector<IndexSource>& sources,
                                 std::uint32_t slot, std::string_view kind) {
-  return source_of(sources, slot, place.layout.index_columns, kind);
+  return source_of(sources, slot, access.layout.index_columns, kind);
 }
 
-const DataSource& data_source(const LeafPlace& place, std::uint32_t slot) {
-  return source_of(place.layout.data, slot, place.layout.data_columns, "data");
+const DataSource& data_source(const LeafAccess& access, std::uint32_t slot) {
+  return source_of(access.layout.data, slot, access.layout.data_columns, "data");
 }
 
-Needed find_needed(const Prepared& prepared, const LeafPlace& place,
+Needed find_needed(const Prepared& prepared, const LeafAccess& access,
                    const std::vector<std::uint32_t>& targets) {
   Needed out;
   for (std::size_t id = 0; id < prepared.live.size(); ++id) {
     const ir::Node& node = prepared.program.nodes[id];
     if (!prepared.live[id]) continue;
     if (node.op == Op::Parameter) out.parameters.insert(node.slot());
-    if (node.op == Op::Tangent && place.loads_tangents) out.tangents.insert(node.slot());
+    if (node.op == Op::Tangent && access.loads_tangents) out.tangents.insert(node.slot());
     if (node.op == Op::Data) out.data.insert(node.slot());
     if (node.op == Op::Uniform) out.uniforms.insert(node.slot());
     if (node.op == Op::Seed) out.seeds.insert(node.slot());
   }
   std::set<std::uint32_t> indexed = out.parameters;
   indexed.insert(out.tangents.begin(), out.tangents.end());
-  std::erase_if(indexed, [&](std::uint32_t slot) { return find_own(place, slot) != nullptr; });
+  std::erase_if(indexed, [&](std::uint32_t slot) { return find_own(access, slot) != nullptr; });
   indexed.insert(targets.begin(), targets.end());
   for (const std::uint32_t slot : indexed) {
-    const IndexSource& source = index_source(place, place.layout.parameters, slot, "parameter");
+    const IndexSource& source = index_source(access, access.layout.parameters, slot, "parameter");
     out.index_columns.emplace(source.column, source);
   }
   for (const std::uint32_t slot : out.uniforms) {
-    const IndexSource& source = index_source(place, place.layout.uniforms, slot, "uniform");
+    const IndexSource& source = index_source(access, access.layout.uniforms, slot, "uniform");
     out.index_columns.emplace(source.column, source);
   }
   for (const std::uint32_t slot : out.data) {
-    out.data_columns.insert(data_source(place, slot).column);
+    out.data_columns.insert(data_source(access, slot).column);
   }
   return out;
 }
@@ -116,7 +116,7 @@ std::string index_expression(const IndexSource& source) {
   return out + (source.offset > 0 ? " + " : " - ") + unsigned_literal(magnitude);
 }
 
-// No branch: all rows of a shared number read the same place.
+// No branch: all rows of a shared number read the same element.
 constexpr std::string_view kColumnPosition = R"(
 // Position of row `row` of a flexible column: an odd form has numbers by row from form / 2 on, an even
 // one a shared number there.
@@ -127,14 +127,14 @@ uint column_position(uint form, uint row) {
 
 class Loader {
  public:
-  Loader(const LeafPlace& place, const Needed& needed, const std::vector<std::uint32_t>& targets,
+  Loader(const LeafAccess& access, const Needed& needed, const std::vector<std::uint32_t>& targets,
          Precision precision, LeafNames& names, Shader& shader)
-      : place_(place), needed_(needed), precision_(precision), names_(names), shader_(shader) {
-    if (place.own.empty() && !place.fused) {
-      parameters_ = find_run(needed.parameters, place.layout.parameters);
-      tangents_ = find_run(needed.tangents, place.layout.parameters);
+      : access_(access), needed_(needed), precision_(precision), names_(names), shader_(shader) {
+    if (access.own.empty() && !access.fused) {
+      parameters_ = find_run(needed.parameters, access.layout.parameters);
+      tangents_ = find_run(needed.tangents, access.layout.parameters);
     }
-    data_ = find_run(needed.data, place.layout.data);
+    data_ = find_run(needed.data, access.layout.data);
     find_direct_columns(targets);
   }
 
@@ -151,20 +151,20 @@ class Loader {
       vectors(Op::Tangent, needed_.tangents, BufferRole::direction);
     }
     for (const std::uint32_t slot : needed_.uniforms) {
-      const IndexSource& source = index_source(place_, place_.layout.uniforms, slot, "uniform");
+      const IndexSource& source = index_source(access_, access_.layout.uniforms, slot, "uniform");
       number(Op::Uniform, slot, BufferRole::uniforms, index_expression(source));
     }
-    if (data_) loop(Op::Data, *data_, place_.data_columns);
+    if (data_) loop(Op::Data, *data_, access_.data_columns);
     for (const std::uint32_t slot : data_ ? std::set<std::uint32_t>() : needed_.data) {
-      const DataSource& source = data_source(place_, slot);
-      number(Op::Data, slot, place_.data_columns,
+      const DataSource& source = data_source(access_, slot);
+      number(Op::Data, slot, access_.data_columns,
              source.kind == DataSource::Kind::flexible
                  ? flexible_position({ColumnForm::Word::data, source.column})
-                 : column_position(source.column, place_.stride, place_.row));
+                 : column_position(source.column, access_.stride, access_.row));
     }
     for (const std::uint32_t slot : needed_.seeds) {
       number(Op::Seed, slot, BufferRole::seeds,
-             column_position(slot, "out_stride", place_.seed_row));
+             column_position(slot, "out_stride", access_.seed_row));
     }
   }
 
@@ -174,10 +174,10 @@ class Loader {
     const auto add = [&](const std::vector<IndexSource>& sources, const auto& slots) {
       for (const std::uint32_t slot : slots) direct_columns_.insert(sources[slot].column);
     };
-    if (!parameters_) add(place_.layout.parameters, needed_.parameters);
-    if (!tangents_) add(place_.layout.parameters, needed_.tangents);
-    add(place_.layout.parameters, targets);
-    add(place_.layout.uniforms, needed_.uniforms);
+    if (!parameters_) add(access_.layout.parameters, needed_.parameters);
+    if (!tangents_) add(access_.layout.parameters, needed_.tangents);
+    add(access_.layout.parameters, targets);
+    add(access_.layout.uniforms, needed_.uniforms);
   }
 
   /// Loads many neighbours in a loop: compile time grows faster than the number of loads.
@@ -186,9 +186,9 @@ class Loader {
     const std::string array = text("all_", name), count = unsigned_literal(run.end - run.first);
     const std::string column =
         run.column == 0 ? "k" : text("(k + ", unsigned_literal(run.column), ")");
-    std::string position = text(column, " * ", place_.stride, " + ", place_.row);
+    std::string position = text(column, " * ", access_.stride, " + ", access_.row);
     if (op != Op::Data)
-      position = text(shader_.use(place_.index_columns, Element::u32), "[", position, "]");
+      position = text(shader_.use(access_.index_columns, Element::u32), "[", position, "]");
     shader_.body().line(scalar_type(precision_), " ", array, "[", count, "];");
     shader_.body().line("for (uint k = 0u; k < ", count, "; ++k) ", array, "[k] = ", name, "[",
                         position, "];");
@@ -199,37 +199,38 @@ class Loader {
   void indices() {
     for (const auto& [column, source] : needed_.index_columns) {
       if (!direct_columns_.contains(column)) continue;
-      const auto name = shader_.use(place_.index_columns, Element::u32);
+      const auto name = shader_.use(access_.index_columns, Element::u32);
       if (source.kind == IndexSource::Kind::column) {
         shader_.body().line("uint c", column, " = ", name, "[",
-                            column_position(column, place_.stride, place_.row), "];");
+                            column_position(column, access_.stride, access_.row), "];");
         continue;
       }
       const std::string position = flexible_position({ColumnForm::Word::index, source.form});
       shader_.body().line("uint c", column, " = ", name, "[", position, "] + ",
-                          shader_.use({ColumnForm::Word::step, source.form}), " * ", place_.counter,
-                          ";");
+                          shader_.use({ColumnForm::Word::step, source.form}), " * ",
+                          access_.counter, ";");
     }
   }
 
   std::string flexible_position(const ColumnForm& form) {
     shader_.declare("column_position", kColumnPosition.substr(1));
-    return text("column_position(", shader_.use(form), ", ", place_.row, ")");
+    return text("column_position(", shader_.use(form), ", ", access_.row, ")");
   }
 
   void vectors(Op op, const std::set<std::uint32_t>& slots, BufferRole role) {
     for (const std::uint32_t slot : slots) {
-      if (const OwnSlot* own = find_own(place_, slot)) {
+      if (const OwnSlot* own = find_own(access_, slot)) {
         names_.at(op, slot) = op == Op::Parameter ? own->value : own->direction;
       } else {
-        number(op, slot, role,
-               index_expression(index_source(place_, place_.layout.parameters, slot, "parameter")));
+        number(
+            op, slot, role,
+            index_expression(index_source(access_, access_.layout.parameters, slot, "parameter")));
       }
     }
   }
 
   void number(Op op, std::uint32_t slot, BufferRole role, const std::string& position) {
-    if (place_.fused && role == BufferRole::direction) {
+    if (access_.fused && role == BufferRole::direction) {
       shader_.body().line("precise ", scalar_type(precision_), " ", names_.at(op, slot), " = ",
                           fused_direction(position, precision_, shader_), ";");
       return;
@@ -239,7 +240,7 @@ class Loader {
                         position, "];");
   }
 
-  const LeafPlace& place_;
+  const LeafAccess& access_;
   const Needed& needed_;
   Precision precision_;
   LeafNames& names_;
@@ -309,22 +310,22 @@ LeafNames leaf_names(const KernelRequest& request, const ir::LeafCounts& leaves)
   return out;
 }
 
-std::vector<std::string> write_loads(const Prepared& prepared, const LeafPlace& place,
+std::vector<std::string> write_loads(const Prepared& prepared, const LeafAccess& access,
                                      const std::vector<std::uint32_t>& targets, Precision precision,
                                      LeafNames& names, Shader& shader) {
-  const Needed needed = find_needed(prepared, place, targets);
-  Loader(place, needed, targets, precision, names, shader).write();
+  const Needed needed = find_needed(prepared, access, targets);
+  Loader(access, needed, targets, precision, names, shader).write();
   std::vector<std::string> positions;
   for (const std::uint32_t slot : targets) {
     positions.push_back(
-        index_expression(index_source(place, place.layout.parameters, slot, "parameter")));
+        index_expression(index_source(access, access.layout.parameters, slot, "parameter")));
   }
   return positions;
 }
 
-std::uint32_t column_bytes(const Prepared& prepared, const LeafPlace& place,
+std::uint32_t column_bytes(const Prepared& prepared, const LeafAccess& access,
                            const std::vector<std::uint32_t>& targets, Precision precision) {
-  const Needed needed = find_needed(prepared, place, targets);
+  const Needed needed = find_needed(prepared, access, targets);
   const std::size_t number = precision == Precision::f32 ? 4 : 8;
   return static_cast<std::uint32_t>(4 * needed.index_columns.size() +
                                     number * needed.data_columns.size());

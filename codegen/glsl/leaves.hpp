@@ -27,7 +27,7 @@ struct OwnSlot {
 };
 
 /// Location of an instance's leaves.
-struct LeafPlace {
+struct LeafAccess {
   const ColumnLayout& layout;
   std::string_view row;       ///< variable that counts rows of the columns: "i" or "e"
   std::string_view seed_row;  ///< variable that counts rows of the seeds
@@ -46,12 +46,12 @@ std::string fused_direction(std::string_view position, Precision precision, Shad
 
 /// Writes the loads of all live leaves of `prepared`, and of the index columns that `targets` need.
 /// Own slots use their variables. Returns the position in x of each target slot.
-std::vector<std::string> write_loads(const Prepared& prepared, const LeafPlace& place,
+std::vector<std::string> write_loads(const Prepared& prepared, const LeafAccess& access,
                                      const std::vector<std::uint32_t>& targets, Precision precision,
                                      LeafNames& names, Shader& shader);
 
 /// Bytes of the columns that write_loads() reads for one row.
-std::uint32_t column_bytes(const Prepared& prepared, const LeafPlace& place,
+std::uint32_t column_bytes(const Prepared& prepared, const LeafAccess& access,
                            const std::vector<std::uint32_t>& targets, Precision precision);
 
 /// Source for KernelRequest::values: every invocation of a workgroup reaches the end. May be empty.

@@ -194,13 +194,13 @@ class Writer {
         write_loop(step.groups);
       }
     }
-    if (places_.empty()) return;
+    if (lane_indices_.empty()) return;
     std::string list;
-    for (const std::uint32_t place : places_)
-      list += (list.empty() ? "" : ", ") + unsigned_literal(place);
+    for (const std::uint32_t index : lane_indices_)
+      list += (list.empty() ? "" : ", ") + unsigned_literal(index);
     // Not constant: compilers would copy a constant array at each use.
-    shader_.declare(prefix_ + "places", text("uint ", prefix_, "places[", places_.size(),
-                                             "] = uint[", places_.size(), "](", list, ");"));
+    shader_.declare(prefix_ + "places", text("uint ", prefix_, "places[", lane_indices_.size(),
+                                             "] = uint[", lane_indices_.size(), "](", list, ");"));
   }
 
   void write_copies(std::uint32_t g) {
@@ -222,14 +222,14 @@ class Writer {
     shader_.body().close();
     local_numbers_.clear();
     local_conditions_.clear();
-    local_places_.clear();
+    local_tables_.clear();
     local_reads_.clear();
     for (const std::uint32_t g : groups) {
       const LaneGroup& group = roll_->groups[g];
       for (std::uint32_t l = 0; l < lanes && group.stored; ++l) {
-        const std::string place = unsigned_literal(group.base + l);
-        numbers_[group.members[l]] = stored_number(group, place);
-        conditions_[group.members[l]] = stored_condition(group, place);
+        const std::string index = unsigned_literal(group.base + l);
+        numbers_[group.members[l]] = stored_number(group, index);
+        conditions_[group.members[l]] = stored_condition(group, index);
       }
     }
   }
@@ -247,9 +247,9 @@ class Writer {
         continue;
       }
       const LaneGroup& source = roll_->groups[from.group];
-      const std::string place = place_of(source, from.lanes);
+      const std::string index = index_of(source, from.lanes);
       lane_operands_[k] =
-          condition ? stored_condition(source, place) : stored_number(source, place);
+          condition ? stored_condition(source, index) : stored_number(source, index);
       if (!lane_operands_[k].starts_with(condition ? "flags[" : "lanes[")) continue;
       std::string& read = local_reads_[lane_operands_[k]];
       if (read.empty()) read = name_read(lane_operands_[k], condition);
@@ -273,15 +273,15 @@ class Writer {
     body.line(group.boolean ? "flags[" : "lanes[", affine(1, group.base), "] = ", name, ";");
   }
 
-  std::string stored_number(const LaneGroup& group, const std::string& place) const {
-    if (!group.array.empty()) return text(group.array, "[", place, "]");
-    if (!group.boolean) return text("lanes[", place, "]");
-    return text("(flags[", place, "] ? ", literal(1, precision_), " : ", literal(0, precision_),
+  std::string stored_number(const LaneGroup& group, const std::string& index) const {
+    if (!group.array.empty()) return text(group.array, "[", index, "]");
+    if (!group.boolean) return text("lanes[", index, "]");
+    return text("(flags[", index, "] ? ", literal(1, precision_), " : ", literal(0, precision_),
                 ")");
   }
-  std::string stored_condition(const LaneGroup& group, const std::string& place) const {
-    if (group.boolean) return text("flags[", place, "]");
-    return text("(", stored_number(group, place), " != ", literal(0, precision_), ")");
+  std::string stored_condition(const LaneGroup& group, const std::string& index) const {
+    if (group.boolean) return text("flags[", index, "]");
+    return text("(", stored_number(group, index), " != ", literal(0, precision_), ")");
   }
 
   /// "lane", "lane + 7u", "3u * lane + 7u"
@@ -291,10 +291,10 @@ class Writer {
   }
 
   /// Position in its array of what each lane reads: an expression, or a table.
-  std::string place_of(const LaneGroup& source, const std::vector<std::uint32_t>& lanes) {
+  std::string index_of(const LaneGroup& source, const std::vector<std::uint32_t>& lanes) {
     std::vector<std::uint32_t> at;
     for (const std::uint32_t lane : lanes)
-      at.push_back(source.array.empty() ? source.base + lane : source.places[lane]);
+      at.push_back(source.array.empty() ? source.base + lane : source.indices[lane]);
     const std::uint32_t least = *std::ranges::min_element(at);
     const std::uint32_t factor = at[1] - at[0];
     bool regular = at[1] > at[0];
@@ -303,11 +303,12 @@ class Writer {
       if (l > 0 && !regular) break;
     }
     if (regular) return affine(factor, at[0]);
-    for (std::uint32_t& place : at) place -= least;
-    const auto [table, fresh] = tables_.try_emplace(at, static_cast<std::uint32_t>(places_.size()));
-    if (fresh) places_.insert(places_.end(), at.begin(), at.end());
+    for (std::uint32_t& index : at) index -= least;
+    const auto [table, fresh] =
+        tables_.try_emplace(at, static_cast<std::uint32_t>(lane_indices_.size()));
+    if (fresh) lane_indices_.insert(lane_indices_.end(), at.begin(), at.end());
     const std::string name = text("at", table->second);
-    if (local_places_.insert(table->second).second)
+    if (local_tables_.insert(table->second).second)
       shader_.body().line("uint ", name, " = ", prefix_, "places[", affine(1, table->second), "];");
     return least == 0 ? name : text(name, " + ", unsigned_literal(least));
   }
@@ -359,9 +360,9 @@ class Writer {
   // In a loop over lanes: by operand of the present group, and by group of the loop.
   std::array<std::string, 3> lane_operands_;
   std::map<std::uint32_t, std::string> local_numbers_, local_conditions_;
-  std::set<std::uint32_t> local_places_;            // tables that the loop has read
+  std::set<std::uint32_t> local_tables_;            // tables that the loop has read
   std::map<std::string, std::string> local_reads_;  // elements that it has read
-  std::vector<std::uint32_t> places_;               // of tables, one after another
+  std::vector<std::uint32_t> lane_indices_;         // of tables, one after another
   std::map<std::vector<std::uint32_t>, std::uint32_t> tables_;
 };
 
@@ -378,9 +379,9 @@ std::vector<bool> find_invariant(const Prepared& prepared, std::span<const std::
   for (Id id = 0; id < nodes.size(); ++id) {
     const Node& node = nodes[id];
     if (ir::is_leaf(node.op)) {
-      const bool of_owner = node.op == Op::Parameter || node.op == Op::Tangent;
+      const bool of_block = node.op == Op::Parameter || node.op == Op::Tangent;
       invariant[id] = node.op == Op::Literal ||
-                      (of_owner && std::ranges::find(slots, node.slot()) != slots.end());
+                      (of_block && std::ranges::find(slots, node.slot()) != slots.end());
     } else {
       invariant[id] = std::ranges::all_of(node.operands(), [&](Id arg) { return invariant[arg]; });
     }

@@ -1,4 +1,4 @@
-// Groups nodes of equal shape, orders them, and finds places for their values.
+// Groups nodes of equal shape, orders them, and assigns array indices to their values.
 #include "roll.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Roller {
     order(roll_.steps, false);
     order(roll_.along, true);
     find_stored();
-    find_places();
+    assign_indices();
     count_statements();
     return std::move(roll_);
   }
@@ -92,7 +92,7 @@ class Roller {
     for (std::uint32_t c = 0; c < members_.size(); ++c) {
       if (members_[c].size() < kLeastLanes || ir::is_leaf(nodes_[members_[c][0]].op)) continue;
       LaneGroup group{
-          .members = members_[c], .operands = {}, .first = {}, .array = {}, .places = {}};
+          .members = members_[c], .operands = {}, .first = {}, .array = {}, .indices = {}};
       sort_lanes(group);
       group.first = normal_[group.members[0]];
       group.boolean = ir::info(group.first.op).boolean;
@@ -147,11 +147,11 @@ class Roller {
                     .computes = false,
                     .boolean = ir::info(nodes_[members_[c][0]].op).boolean,
                     .array = {},
-                    .places = {}};
+                    .indices = {}};
     for (const Id member : group.members) {
       if (!lies_in_array(member, group)) break;
     }
-    if (group.places.size() != group.members.size()) group.array.clear();
+    if (group.indices.size() != group.members.size()) group.array.clear();
     add_group(c, std::move(group));
   }
 
@@ -161,11 +161,11 @@ class Roller {
     const std::string& name = names_.at(nodes_[leaf].op, nodes_[leaf].slot());
     const std::size_t open = name.find('[');
     if (open == std::string::npos || !name.ends_with("u]")) return false;
-    std::uint32_t place = 0;
-    std::from_chars(name.data() + open + 1, name.data() + name.size(), place);
-    if (group.places.empty()) group.array = name.substr(0, open);
+    std::uint32_t index = 0;
+    std::from_chars(name.data() + open + 1, name.data() + name.size(), index);
+    if (group.indices.empty()) group.array = name.substr(0, open);
     if (name.compare(0, open, group.array) != 0) return false;
-    group.places.push_back(place);
+    group.indices.push_back(index);
     return true;
   }
 
@@ -283,12 +283,12 @@ class Roller {
       if (prepared_.live[guard.condition]) use_node(guard.condition, kForever);
   }
 
-  void find_places() {
-    // Free places by size, of numbers and of conditions.
+  void assign_indices() {
+    // Free indices by size, of numbers and of conditions.
     std::array<std::map<std::size_t, std::vector<std::uint32_t>>, 2> free;
     std::map<std::size_t, std::vector<std::uint32_t>> ends;  // groups by the step of their last use
     std::size_t step = 0;
-    const auto place = [&](std::uint32_t g) {
+    const auto assign = [&](std::uint32_t g) {
       LaneGroup& group = roll_.groups[g];
       if (!group.stored || !group.array.empty()) return;
       std::vector<std::uint32_t>& there = free[group.boolean ? 1 : 0][group.members.size()];
@@ -304,7 +304,7 @@ class Roller {
     };
     for (const auto* steps : {&roll_.steps, &roll_.along}) {
       for (const RollStep& at : *steps) {
-        for (const std::uint32_t g : at.groups) place(g);
+        for (const std::uint32_t g : at.groups) assign(g);
         for (const std::uint32_t g : ends[step]) {
           const LaneGroup& group = roll_.groups[g];
           free[group.boolean ? 1 : 0][group.members.size()].push_back(group.base);

@@ -28,9 +28,9 @@ struct LaneGroup {
   bool computes = true;  ///< by a loop; false: its members are statements of their own
   bool boolean = false;
   bool stored = false;     ///< in an array: it is read outside its loop, or by other lanes
-  std::uint32_t base = 0;  ///< place of lane 0 in that array
+  std::uint32_t base = 0;  ///< index of lane 0 in that array
   std::string array;       ///< leaves that lie in an array of this name already, ...
-  std::vector<std::uint32_t> places;  ///< ... at these places
+  std::vector<std::uint32_t> indices;  ///< ... at these indices
 };
 
 /// A statement, the copies of a group's members to its array, or a loop over the lanes of groups.

@@ -41,8 +41,8 @@ std::string_view Shader::use(BufferRole role, Element element, Access access) {
 
 std::string_view Shader::use(BufferRole role, Element element, Access access,
                              std::string_view name) {
-  const auto [place, added] = uses_.emplace(role, Use{element, access, name});
-  if (!added && place->second.access != access) place->second.access = Access::read_write;
+  const auto [entry, added] = uses_.emplace(role, Use{element, access, name});
+  if (!added && entry->second.access != access) entry->second.access = Access::read_write;
   return name;
 }
 

@@ -64,16 +64,17 @@ void check_head(const KernelRequest& request) {
 
 void check(const KernelRequest& request) {
   check_head(request);
-  const bool by_owner = request.form == Form::gather || request.form == Form::sum_terms;
-  if (by_owner && request.roles.empty()) refuse(request, "expected at least one role, got none");
-  if (by_owner && (request.owner_width == 0 || request.out_width == 0)) {
+  const bool by_block = request.form == Form::gather || request.form == Form::sum_terms;
+  if (by_block && request.block_slots.empty())
+    refuse(request, "expected at least one block slot, got none");
+  if (by_block && (request.block_width == 0 || request.out_width == 0)) {
     refuse(request, "expected widths of at least 1, got 0");
   }
   if (request.fusion != Fusion::none && (request.form != Form::gather || request.predicated ||
-                                         request.owner_width != request.out_width)) {
+                                         request.block_width != request.out_width)) {
     refuse(request, "expected a fused kernel to be an unpredicated gather of vectors");
   }
-  if (request.workgroup_items && (!by_owner || request.fusion != Fusion::none)) {
+  if (request.workgroup_items && (!by_block || request.fusion != Fusion::none)) {
     refuse(request, "expected work items of workgroups in an unfused gather or sum of terms");
   }
   const bool valued = request.values.given || request.values.rows > 0;
@@ -81,20 +82,22 @@ void check(const KernelRequest& request) {
                  request.form == Form::reduce || request.form == Form::sum_terms)) {
     refuse(request, "expected values beside an unpredicated, unfused store, scatter or gather");
   }
-  const auto givers =
-      static_cast<std::size_t>(std::ranges::count(request.roles, true, &GatherRole::gives_values));
-  if (by_owner && givers != (request.values.given ? 1u : 0u)) {
-    refuse(request, text("expected one role to give values if any are asked for, got ", givers));
+  const auto givers = static_cast<std::size_t>(
+      std::ranges::count(request.block_slots, true, &GatherSlot::gives_values));
+  if (by_block && givers != (request.values.given ? 1u : 0u)) {
+    refuse(request,
+           text("expected one block slot to give values if any are asked for, got ", givers));
   }
-  const auto first = std::ranges::find_if(request.roles, &GatherRole::is_fused);
-  if (first != request.roles.end() &&
-      (request.fusion == Fusion::none || first == request.roles.begin() ||
-       !std::all_of(first, request.roles.end(), [](auto& role) { return role.is_fused; }))) {
-    refuse(request, "expected fused roles behind the others, in a fused kernel");
+  const auto first = std::ranges::find_if(request.block_slots, &GatherSlot::is_fused);
+  if (first != request.block_slots.end() &&
+      (request.fusion == Fusion::none || first == request.block_slots.begin() ||
+       !std::all_of(first, request.block_slots.end(),
+                    [](auto& block_slot) { return block_slot.is_fused; }))) {
+    refuse(request, "expected fused block slots behind the others, in a fused kernel");
   }
   if (request.columns_in_loop && (request.form != Form::store || valued))
     refuse(request, "expected columns in a loop in a store without values");
-  if (!by_owner && request.program.outputs.empty()) refuse(request, "expected outputs, got none");
+  if (!by_block && request.program.outputs.empty()) refuse(request, "expected outputs, got none");
 }
 
 BodyFacts write_body(const KernelRequest& request, Shader& shader) {
@@ -153,12 +156,13 @@ std::vector<std::string> header(const KernelRequest& request, const BodyFacts& f
   out.push_back("");
   out.push_back("form        " + form_line(request));
   if (request.form == Form::gather || request.form == Form::sum_terms) {
-    out.push_back(text("owners      ", request.owner_width, " scalars, ", request.out_width,
-                       " sums, ", request.roles.size(),
-                       request.roles.size() == 1 ? " role" : " roles"));
+    out.push_back(text("owners      ", request.block_width, " scalars, ", request.out_width,
+                       " sums, ", request.block_slots.size(),
+                       request.block_slots.size() == 1 ? " role" : " roles"));
     if (request.form == Form::gather) {
-      for (const GatherRole& role : request.roles) {
-        out.push_back("role        " + shape(role.program.leaves, role.program.outputs.size()));
+      for (const GatherSlot& block_slot : request.block_slots) {
+        out.push_back("role        " +
+                      shape(block_slot.program.leaves, block_slot.program.outputs.size()));
       }
     }
   } else {

@@ -22,8 +22,8 @@ std::string times(std::string_view variable, std::size_t factor) {
 }
 
 // The block, or the position of the sums, of work item w.
-std::string owner(const KernelRequest& request, BufferRole role, Shader& shader) {
-  if (request.dense_owners) return "w";
+std::string block_of_item(const KernelRequest& request, BufferRole role, Shader& shader) {
+  if (request.dense_blocks) return "w";
   return text(shader.use(role, Element::u32), "[w]");
 }
 
@@ -39,23 +39,24 @@ bool adds_nothing(const ir::Program& program, std::size_t output) {
   return node.op == ir::Op::Literal && node.literal() == 0;
 }
 
-void check_role(const KernelRequest& request, const GatherRole& role) {
+void check_block_slot(const KernelRequest& request, const GatherSlot& block_slot) {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::InvalidArgument, "generate: \"" + request.name + "\": " + what);
   };
-  for (const std::uint32_t target : role.targets) {
+  for (const std::uint32_t target : block_slot.targets) {
     if (target >= request.out_width) {
       fail(text("expected targets below out_width ", request.out_width, ", got ", target));
     }
   }
   if (request.form == Form::sum_terms) return;
-  const std::size_t beside = role.gives_values ? 1 + request.values.rows : 0;
-  expect_count(request, "targets of a role", role.program.outputs.size(),
-               role.targets.size() + beside);
-  expect_count(request, "coordinates of a role", role.slots.size(), role.coordinates.size());
-  for (const std::uint32_t coordinate : role.coordinates) {
-    if (coordinate >= request.owner_width) {
-      fail(text("expected coordinates below owner_width ", request.owner_width, ", got ",
+  const std::size_t beside = block_slot.gives_values ? 1 + request.values.rows : 0;
+  expect_count(request, "targets of a block slot", block_slot.program.outputs.size(),
+               block_slot.targets.size() + beside);
+  expect_count(request, "coordinates of a block slot", block_slot.slots.size(),
+               block_slot.coordinates.size());
+  for (const std::uint32_t coordinate : block_slot.coordinates) {
+    if (coordinate >= request.block_width) {
+      fail(text("expected coordinates below block_width ", request.block_width, ", got ",
                 coordinate));
     }
   }
@@ -66,9 +67,9 @@ bool has_flexible_index(const KernelRequest& request) {
   const auto flexible = [](const IndexSource& source) {
     return source.kind == IndexSource::Kind::flexible;
   };
-  return std::ranges::any_of(request.roles, [&](const GatherRole& role) {
-    return std::ranges::any_of(role.layout.parameters, flexible) ||
-           std::ranges::any_of(role.layout.uniforms, flexible);
+  return std::ranges::any_of(request.block_slots, [&](const GatherSlot& block_slot) {
+    return std::ranges::any_of(block_slot.layout.parameters, flexible) ||
+           std::ranges::any_of(block_slot.layout.uniforms, flexible);
   });
 }
 
@@ -76,27 +77,28 @@ bool has_flexible_index(const KernelRequest& request) {
 void write_own(const KernelRequest& request, const std::vector<Prepared>& prepared,
                Shader& shader) {
   std::set<std::uint32_t> values, directions;
-  for (std::size_t r = 0; r < request.roles.size(); ++r) {
-    const GatherRole& role = request.roles[r];
+  for (std::size_t r = 0; r < request.block_slots.size(); ++r) {
+    const GatherSlot& block_slot = request.block_slots[r];
     for (std::size_t id = 0; id < prepared[r].live.size(); ++id) {
       const ir::Node& node = prepared[r].program.nodes[id];
       if (!prepared[r].live[id]) continue;
       if (node.op != ir::Op::Parameter && node.op != ir::Op::Tangent) continue;
-      const auto found = std::ranges::find(role.slots, node.slot());
-      if (found == role.slots.end()) continue;
+      const auto found = std::ranges::find(block_slot.slots, node.slot());
+      if (found == block_slot.slots.end()) continue;
       const std::uint32_t coordinate =
-          role.coordinates[static_cast<std::size_t>(found - role.slots.begin())];
+          block_slot.coordinates[static_cast<std::size_t>(found - block_slot.slots.begin())];
       (node.op == ir::Op::Parameter ? values : directions).insert(coordinate);
     }
   }
   if (fused(request)) {
-    for (std::uint32_t c = 0; c < request.owner_width; ++c) directions.insert(c);
+    for (std::uint32_t c = 0; c < request.block_width; ++c) directions.insert(c);
   }
   if (values.empty() && directions.empty() && !has_flexible_index(request)) return;
   const Element element = element_of(request.precision);
   const std::string_view type = scalar_type(request.precision);
   shader.body().line("uint own = x_first + ",
-                     times(owner(request, BufferRole::owners, shader), request.owner_width), ";");
+                     times(block_of_item(request, BufferRole::owners, shader), request.block_width),
+                     ";");
   for (const std::uint32_t c : values) {
     shader.body().line(type, " ", own_value(c), " = ", shader.use(BufferRole::x, element), "[",
                        offset_from("own", c), "];");
@@ -121,26 +123,27 @@ void write_sums(const KernelRequest& request, Shader& shader) {
 }
 
 std::size_t count_hosts(const KernelRequest& request) {
-  return static_cast<std::size_t>(std::ranges::count(request.roles, false, &GatherRole::is_fused));
+  return static_cast<std::size_t>(
+      std::ranges::count(request.block_slots, false, &GatherSlot::is_fused));
 }
 
-void open_entries(const KernelRequest& request, std::size_t role, Shader& shader) {
-  const bool is_fused = request.roles[role].is_fused;
+void open_entries(const KernelRequest& request, std::size_t block_slot, Shader& shader) {
+  const bool is_fused = request.block_slots[block_slot].is_fused;
   const std::size_t hosts = count_hosts(request);
   const auto starts =
       shader.use(is_fused ? BufferRole::fused_starts : BufferRole::starts, Element::u32);
   const std::string base =
-      is_fused ? times("fused_item", request.roles.size() - hosts) : times("w", hosts);
+      is_fused ? times("fused_item", request.block_slots.size() - hosts) : times("w", hosts);
   const auto position = [&](std::size_t r) {
     return offset_from(base, static_cast<std::uint32_t>(is_fused ? r - hosts : r));
   };
-  shader.body().line("uint end_", role, " = ", starts, "[", position(role + 1), "];");
-  std::string begin = text(starts, "[", position(role), "]"), step = "++e";
+  shader.body().line("uint end_", block_slot, " = ", starts, "[", position(block_slot + 1), "];");
+  std::string begin = text(starts, "[", position(block_slot), "]"), step = "++e";
   if (request.workgroup_items) {
     begin += " + gl_LocalInvocationIndex";
     step = text("e += ", unsigned_literal(request.workgroup_size));
   }
-  shader.body().open("for (uint e = ", begin, "; e < end_", role, "; ", step, ")");
+  shader.body().open("for (uint e = ", begin, "; e < end_", block_slot, "; ", step, ")");
 }
 
 // Writes the use of a block's sums in conjugate gradients: a part of the product and of p·q.
@@ -150,7 +153,7 @@ void write_fused(const KernelRequest& request, const Summation& sums, Shader& sh
   Lines& body = shader.body();
   body.line();
   std::string product;
-  for (std::uint32_t c = 0; c < request.owner_width; ++c) {
+  for (std::uint32_t c = 0; c < request.block_width; ++c) {
     if (request.fusion != Fusion::adds) {
       const auto damping = shader.use(BufferRole::damping, element);
       const auto next = shader.use(BufferRole::next_direction, element, Access::write);
@@ -229,7 +232,7 @@ void write_results(const KernelRequest& request, Shader& shader) {
   Lines& body = shader.body();
   body.line();
   body.line("uint o = out_first + ",
-            times(owner(request, BufferRole::outputs, shader), request.out_width), ";");
+            times(block_of_item(request, BufferRole::outputs, shader), request.out_width), ";");
   if (request.workgroup_items) return write_workgroup_results(request, shader);
   body.open("if (overwrite == 0u)");
   for (std::uint32_t k = 0; k < request.out_width; ++k) {
@@ -241,76 +244,77 @@ void write_results(const KernelRequest& request, Shader& shader) {
   }
 }
 
-// "role 1: owner's 0, 1, 2 are x_b0, x_b1, x_b2"
-std::string describe(const GatherRole& role, std::size_t index, const LeafNames& names) {
+// "// Role 1: own_0, own_1, own_2 are x_b0, x_b1, x_b2"
+std::string describe(const GatherSlot& block_slot, std::size_t index, const LeafNames& names) {
   std::string coordinates, slots;
-  for (std::size_t k = 0; k < role.slots.size(); ++k) {
-    coordinates += text(k > 0 ? ", " : "", "own_", role.coordinates[k]);
-    slots += text(k > 0 ? ", " : "", names.at(ir::Op::Parameter, role.slots[k]));
+  for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+    coordinates += text(k > 0 ? ", " : "", "own_", block_slot.coordinates[k]);
+    slots += text(k > 0 ? ", " : "", names.at(ir::Op::Parameter, block_slot.slots[k]));
   }
-  return text("// Role ", index, ": ", coordinates, role.slots.size() == 1 ? " is " : " are ",
+  return text("// Role ", index, ": ", coordinates, block_slot.slots.size() == 1 ? " is " : " are ",
               slots, ".");
 }
 
-void write_role(const KernelRequest& request, std::size_t index, const Prepared& prepared,
-                Shader& shader, BodyFacts& facts) {
-  const GatherRole& role = request.roles[index];
-  LeafNames names = leaf_names(request, role.program.leaves);
-  LeafPlace place{.layout = role.layout,
-                  .row = "e",
-                  .seed_row = "i",
-                  .own = {},
-                  .fused = fused(request),
-                  .counter = "own"};
-  if (role.is_fused) {
-    place.index_columns = BufferRole::fused_index_columns;
-    place.data_columns = BufferRole::fused_data_columns;
-    place.stride = "fused_stride";
+void write_block_slot(const KernelRequest& request, std::size_t index, const Prepared& prepared,
+                      Shader& shader, BodyFacts& facts) {
+  const GatherSlot& block_slot = request.block_slots[index];
+  LeafNames names = leaf_names(request, block_slot.program.leaves);
+  LeafAccess access{.layout = block_slot.layout,
+                    .row = "e",
+                    .seed_row = "i",
+                    .own = {},
+                    .fused = fused(request),
+                    .counter = "own"};
+  if (block_slot.is_fused) {
+    access.index_columns = BufferRole::fused_index_columns;
+    access.data_columns = BufferRole::fused_data_columns;
+    access.stride = "fused_stride";
   }
-  for (std::size_t k = 0; k < role.slots.size(); ++k) {
-    place.own.push_back(
-        {role.slots[k], own_value(role.coordinates[k]), own_direction(role.coordinates[k])});
+  for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+    access.own.push_back({block_slot.slots[k], own_value(block_slot.coordinates[k]),
+                          own_direction(block_slot.coordinates[k])});
   }
   Lines& body = shader.body();
   body.line();
-  body.line(describe(role, index, names));
-  for (const OwnSlot& own : place.own) {
+  body.line(describe(block_slot, index, names));
+  for (const OwnSlot& own : access.own) {
     names.at(ir::Op::Parameter, own.slot) = own.value;
     names.at(ir::Op::Tangent, own.slot) = own.direction;
   }
-  const Expressions invariant = write_invariant(prepared, role.slots, names, request.precision,
-                                                text("own_r", index, "_"), shader);
+  const Expressions invariant = write_invariant(
+      prepared, block_slot.slots, names, request.precision, text("own_r", index, "_"), shader);
   open_entries(request, index, shader);
   const ValuesText values(request);
-  const bool seeds = role.program.leaves.seeds > 0;
-  const bool instance = seeds || (role.gives_values && request.values.rows > 0);
+  const bool seeds = block_slot.program.leaves.seeds > 0;
+  const bool instance = seeds || (block_slot.gives_values && request.values.rows > 0);
   if (instance) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
-  write_loads(prepared, place, {}, request.precision, names, shader);
+  write_loads(prepared, access, {}, request.precision, names, shader);
   body.line();
   const Written written = write_program(prepared, names, request.precision, shader, invariant);
-  for (std::size_t k = 0; k < role.targets.size(); ++k) {
+  for (std::size_t k = 0; k < block_slot.targets.size(); ++k) {
     if (adds_nothing(prepared.program, k)) continue;
-    body.line("sum_", role.targets[k], " += ", written.outputs[k], ";");
+    body.line("sum_", block_slot.targets[k], " += ", written.outputs[k], ";");
   }
-  if (role.gives_values) {
-    values.add(written, role.targets.size(), "i", shader);
+  if (block_slot.gives_values) {
+    values.add(written, block_slot.targets.size(), "i", shader);
     facts.bytes += values.bytes();
   }
   body.close();
   prepared.count_operations(facts.operations);
-  facts.bytes += column_bytes(prepared, place, {}, request.precision) + (instance ? 4u : 0u);
+  facts.bytes += column_bytes(prepared, access, {}, request.precision) + (instance ? 4u : 0u);
 }
 
-// Finds out whether the block has entries in the fused roles of another batch, and their start.
+// Finds out whether the block has entries in the fused block slots of another batch, and their
+// start.
 void open_fused_terms(const KernelRequest& request, Shader& shader) {
-  const auto owners = shader.use(BufferRole::fused_owners, Element::u32);
+  const auto blocks = shader.use(BufferRole::fused_owners, Element::u32);
   Lines& body = shader.body();
   body.line();
-  body.line("uint fused_owner = ", owner(request, BufferRole::owners, shader), ";");
-  body.line("uint fused_bits = ", owners, "[2u * (fused_owner >> 5u)];");
+  body.line("uint fused_owner = ", block_of_item(request, BufferRole::owners, shader), ";");
+  body.line("uint fused_bits = ", blocks, "[2u * (fused_owner >> 5u)];");
   body.line("uint fused_bit = 1u << (fused_owner & 31u);");
   body.open("if ((fused_bits & fused_bit) != 0u)");
-  body.line("uint fused_before = ", owners, "[2u * (fused_owner >> 5u) + 1u];");
+  body.line("uint fused_before = ", blocks, "[2u * (fused_owner >> 5u) + 1u];");
   body.line("uint fused_item = fused_before + uint(bitCount(fused_bits & (fused_bit - 1u)));");
 }
 
@@ -340,9 +344,9 @@ void write_work_item(const KernelRequest& request, const ValuesText& values, Sha
 
 BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
   std::vector<Prepared> prepared;
-  for (const GatherRole& role : request.roles) {
-    check_role(request, role);
-    prepared.push_back(prepare(role.program));
+  for (const GatherSlot& block_slot : request.block_slots) {
+    check_block_slot(request, block_slot);
+    prepared.push_back(prepare(block_slot.program));
   }
   const Summation products(request.scalars, request.workgroup_size, request.use_subgroups);
   const ValuesText values(request);
@@ -355,11 +359,11 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
   write_sums(request, shader);
   BodyFacts facts;
   const std::size_t hosts = count_hosts(request);
-  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+  for (std::size_t r = 0; r < request.block_slots.size(); ++r) {
     if (r == hosts) open_fused_terms(request, shader);
-    write_role(request, r, prepared[r], shader, facts);
+    write_block_slot(request, r, prepared[r], shader, facts);
   }
-  if (hosts < request.roles.size()) shader.body().close();
+  if (hosts < request.block_slots.size()) shader.body().close();
   if (fused(request)) write_fused(request, products, shader);
   write_results(request, shader);
   if (fused(request)) {
@@ -376,25 +380,27 @@ BodyFacts write_sum_terms(const KernelRequest& request, Shader& shader) {
   write_work_item(request, ValuesText(request), shader);
   write_sums(request, shader);
   BodyFacts facts;
-  for (std::size_t r = 0; r < request.roles.size(); ++r) {
-    const GatherRole& role = request.roles[r];
-    check_role(request, role);
-    expect_count(request, "slots of a role", role.targets.size(), role.slots.size());
+  for (std::size_t r = 0; r < request.block_slots.size(); ++r) {
+    const GatherSlot& block_slot = request.block_slots[r];
+    check_block_slot(request, block_slot);
+    expect_count(request, "slots of a block slot", block_slot.targets.size(),
+                 block_slot.slots.size());
     shader.body().line();
     open_entries(request, r, shader);
     shader.body().line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
-    for (std::size_t k = 0; k < role.slots.size(); ++k) {
-      const std::string row = role.slots[k] == 0 ? std::string()
-                              : role.slots[k] == 1
+    for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+      const std::string row = block_slot.slots[k] == 0 ? std::string()
+                              : block_slot.slots[k] == 1
                                   ? std::string("out_stride + ")
-                                  : unsigned_literal(role.slots[k]) + " * out_stride + ";
-      shader.body().line("sum_", role.targets[k], " += ", shader.use(BufferRole::terms, element),
-                         "[", row, "i];");
+                                  : unsigned_literal(block_slot.slots[k]) + " * out_stride + ";
+      shader.body().line("sum_", block_slot.targets[k],
+                         " += ", shader.use(BufferRole::terms, element), "[", row, "i];");
     }
     shader.body().close();
-    const std::size_t bytes = 4 + role.slots.size() * (request.precision == Precision::f32 ? 4 : 8);
+    const std::size_t bytes =
+        4 + block_slot.slots.size() * (request.precision == Precision::f32 ? 4 : 8);
     facts.operations[static_cast<std::size_t>(ir::Op::Add)] +=
-        static_cast<std::uint32_t>(role.slots.size());
+        static_cast<std::uint32_t>(block_slot.slots.size());
     facts.bytes += static_cast<std::uint32_t>(bytes);
   }
   write_results(request, shader);

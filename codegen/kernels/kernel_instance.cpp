@@ -80,11 +80,11 @@ void write_column(const Written& written, std::string_view out, Precision precis
     return;
   }
   for (std::size_t k = 0; k < n; ++k) {
-    const std::string place = k == 0 ? std::string("column")
-                                     : text("(", unsigned_literal(packed_row(k, n)), " + column)");
+    const std::string row = k == 0 ? std::string("column")
+                                   : text("(", unsigned_literal(packed_row(k, n)), " + column)");
     const std::string condition =
         k == 0 ? std::string() : text("if (column >= ", unsigned_literal(k), ") ");
-    body.line(condition, out, "[", result_position(place + " * out_stride + i"),
+    body.line(condition, out, "[", result_position(row + " * out_stride + i"),
               "] = ", written.outputs[k], ";");
   }
 }
@@ -124,11 +124,11 @@ BodyFacts write_columns(const KernelRequest& request, Shader& shader) {
   const std::size_t n = request.program.outputs.size();
   expect_count(request, "outputs", request.program.leaves.parameters, n);
   const Prepared prepared = prepare(request.program);
-  LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
-  place.loads_tangents = false;
+  LeafAccess access{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  access.loads_tangents = false;
   LeafNames names = leaf_names(request, request.program.leaves);
   open_instances(request, ValuesText(request), shader);
-  write_loads(prepared, place, {}, request.precision, names, shader);
+  write_loads(prepared, access, {}, request.precision, names, shader);
   Lines& body = shader.body();
   body.line();
   const std::optional<Roll> roll = find_roll(prepared, request.layout, names, true);
@@ -158,7 +158,7 @@ BodyFacts write_columns(const KernelRequest& request, Shader& shader) {
   prepared.count_operations(once);
   facts.statements = roll ? statements_of(roll) : std::accumulate(once.begin(), once.end(), 0u);
   prepared.count_operations(facts.operations, repeated, static_cast<std::uint32_t>(n));
-  facts.bytes = column_bytes(prepared, place, {}, request.precision) +
+  facts.bytes = column_bytes(prepared, access, {}, request.precision) +
                 static_cast<std::uint32_t>(n * (n + 1) / 2) * number_bytes(request.precision);
   return facts;
 }
@@ -173,12 +173,12 @@ void write_invocation_index(std::string_view variable, Shader& shader) {
 BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   if (request.columns_in_loop) return write_columns(request, shader);
   const Prepared prepared = prepare(request.program);
-  const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  const LeafAccess access{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
   LeafNames names = leaf_names(request, request.program.leaves);
   const ValuesText values(request);
   const std::size_t results = own_outputs(request, values);
   open_instances(request, values, shader);
-  write_loads(prepared, place, {}, request.precision, names, shader);
+  write_loads(prepared, access, {}, request.precision, names, shader);
   shader.body().line();
   const std::optional<Roll> roll = find_roll(prepared, request.layout, names);
   const Written written =
@@ -198,7 +198,7 @@ BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   BodyFacts facts;
   facts.statements = statements_of(roll);
   prepared.count_operations(facts.operations);
-  facts.bytes = column_bytes(prepared, place, {}, request.precision) + values.bytes() +
+  facts.bytes = column_bytes(prepared, access, {}, request.precision) + values.bytes() +
                 static_cast<std::uint32_t>(results) * number_bytes(request.precision);
   return facts;
 }
@@ -208,13 +208,13 @@ BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
   const Precision sums = request.wide_sums ? Precision::f64 : request.precision;
   const Summation summation(sums, request.workgroup_size, request.use_subgroups);
   const Prepared prepared = prepare(request.program, true);
-  const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  const LeafAccess access{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
   LeafNames names = leaf_names(request, request.program.leaves);
   summation.begin(shader, "sum");
   shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
                      ";");
   shader.body().open("for (uint i = gl_GlobalInvocationID.x + first; i < count; i += grid)");
-  write_loads(prepared, place, {}, request.precision, names, shader);
+  write_loads(prepared, access, {}, request.precision, names, shader);
   shader.body().line();
   const std::optional<Roll> roll = find_roll(prepared, request.layout, names);
   const Written written =
@@ -233,7 +233,7 @@ BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
   BodyFacts facts;
   facts.statements = statements_of(roll);
   prepared.count_operations(facts.operations);
-  facts.bytes = column_bytes(prepared, place, {}, request.precision);
+  facts.bytes = column_bytes(prepared, access, {}, request.precision);
   return facts;
 }
 
@@ -242,11 +242,11 @@ BodyFacts write_scatter(const KernelRequest& request, Shader& shader) {
   const std::size_t results = own_outputs(request, values);
   expect_count(request, "targets", results, request.targets.size());
   const Prepared prepared = prepare(request.program);
-  const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  const LeafAccess access{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
   LeafNames names = leaf_names(request, request.program.leaves);
   open_instances(request, values, shader);
   const std::vector<std::string> positions =
-      write_loads(prepared, place, request.targets, request.precision, names, shader);
+      write_loads(prepared, access, request.targets, request.precision, names, shader);
   shader.body().line();
   const std::optional<Roll> roll = find_roll(prepared, request.layout, names);
   const Written written =
@@ -261,7 +261,8 @@ BodyFacts write_scatter(const KernelRequest& request, Shader& shader) {
   BodyFacts facts;
   facts.statements = statements_of(roll);
   prepared.count_operations(facts.operations);
-  facts.bytes = column_bytes(prepared, place, request.targets, request.precision) + values.bytes() +
+  facts.bytes = column_bytes(prepared, access, request.targets, request.precision) +
+                values.bytes() +
                 static_cast<std::uint32_t>(results) * number_bytes(request.precision);
   return facts;
 }

@@ -144,7 +144,7 @@ class Comparison {
   std::string kernel_;
 };
 
-std::string place(const Binding& b) {
+std::string location(const Binding& b) {
   return "set " + std::to_string(b.set) + " binding " + std::to_string(b.binding);
 }
 
@@ -167,12 +167,12 @@ void compare_bindings(const Comparison& compare, const std::vector<Binding>& got
   std::ranges::sort(want, before);
   for (std::size_t i = 0; i < want.size() || i < got.size(); ++i) {
     if (i == got.size() || (i < want.size() && before(want[i], got[i]))) {
-      compare.fail(place(want[i]) + ": expected \"" + want[i].name + "\", got no binding");
+      compare.fail(location(want[i]) + ": expected \"" + want[i].name + "\", got no binding");
     }
     if (i == want.size() || before(got[i], want[i])) {
-      compare.fail(place(got[i]) + ": expected no binding, got \"" + got[i].name + "\"");
+      compare.fail(location(got[i]) + ": expected no binding, got \"" + got[i].name + "\"");
     }
-    const std::string where = place(want[i]) + " (\"" + want[i].name + "\") ";
+    const std::string where = location(want[i]) + " (\"" + want[i].name + "\") ";
     compare.equal(where + "name", "\"" + want[i].name + "\"", "\"" + got[i].name + "\"");
     compare.equal(where + "element", type_of(want[i]), type_of(got[i]));
     compare.equal(where + "stride", want[i].stride, got[i].stride);

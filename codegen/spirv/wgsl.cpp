@@ -483,9 +483,9 @@ class FunctionWriter {
     return globals_.name(id);
   }
 
-  /// The place that a pointer points to.
-  std::string place(Id id) {
-    if (const auto found = places_.find(id); found != places_.end()) return found->second;
+  /// The WGSL reference to what a pointer points to.
+  std::string reference(Id id) {
+    if (const auto found = references_.find(id); found != references_.end()) return found->second;
     const bool parameter =
         std::ranges::any_of(parameters_, [&](const Instruction* one) { return one->result == id; });
     return parameter ? "(*" + globals_.name(id) + ")" : globals_.name(id);
@@ -526,7 +526,7 @@ class FunctionWriter {
     switch (one.opcode) {
       case spv::OpVariable: return declare(one);
       case spv::OpStore: {
-        const std::string to = place(one[1]), from = value(one[2]);
+        const std::string to = reference(one[1]), from = value(one[2]);
         flush();
         return line(to + " = " + from + ";");
       }
@@ -556,7 +556,7 @@ class FunctionWriter {
   }
 
   void chain(const Instruction& one) {
-    std::string text = place(one[3]);
+    std::string text = reference(one[3]);
     Id type = globals_.pointee(globals_.has(one[3]) ? globals_.at(one[3]).type : 0);
     for (std::size_t k = 4; k < one.words.size(); ++k) {
       const Instruction& t = globals_.at(type);
@@ -569,10 +569,11 @@ class FunctionWriter {
         type = t[2];
       }
     }
-    places_[one.result] = text;
+    references_[one.result] = text;
   }
 
-  /// The value with a name of its own unless it is constant: a place may be read more than once.
+  /// The value with a name of its own unless it is constant: a reference may be read more than
+  /// once.
   std::string named(Id id) {
     if (pending_.contains(id)) {
       const std::string text = value(id);
@@ -588,7 +589,7 @@ class FunctionWriter {
     for (std::size_t k = 4; k < one.words.size(); ++k) {
       const bool pointer = globals_.has(one[k]) && globals_.at(one[k]).type != 0 &&
                            globals_.at(globals_.at(one[k]).type).opcode == spv::OpTypePointer;
-      text += (k > 4 ? ", " : "") + (pointer ? "&" + place(one[k]) : value(one[k]));
+      text += (k > 4 ? ", " : "") + (pointer ? "&" + reference(one[k]) : value(one[k]));
     }
     flush();
     text += ")";
@@ -609,7 +610,7 @@ class FunctionWriter {
     if (const std::string_view unary = find(kUnary, one.opcode); !unary.empty())
       return "(" + std::string(unary) + value(one[3]) + ")";
     switch (one.opcode) {
-      case spv::OpLoad: return place(one[3]);
+      case spv::OpLoad: return reference(one[3]);
       case spv::OpShiftLeftLogical: return shift(one, "<<");
       case spv::OpShiftRightLogical:
       case spv::OpShiftRightArithmetic: return shift(one, ">>");
@@ -628,7 +629,7 @@ class FunctionWriter {
       case spv::OpVectorShuffle: return shuffle(one);
       case spv::OpArrayLength: {
         const Id structure = globals_.pointee(globals_.at(one[3]).type);
-        return "arrayLength(&" + place(one[3]) + "." + globals_.member(structure, one[4]) + ")";
+        return "arrayLength(&" + reference(one[3]) + "." + globals_.member(structure, one[4]) + ")";
       }
       case spv::OpUMulExtended: return helper(one, "tg_mul_extended_", kMulExtended);
       case spv::OpIAddCarry: return helper(one, "tg_add_carry_", kAddCarry);
@@ -877,7 +878,7 @@ class FunctionWriter {
   std::map<Id, Id> home_;  // the block of each result
   std::map<Id, std::uint32_t> uses_;
   std::set<Id> elsewhere_, called_;
-  std::map<Id, std::string> text_, places_, pending_;
+  std::map<Id, std::string> text_, references_, pending_;
   std::vector<Id> order_;  // pending results, in order
   Around around_;
   std::string hoisted_, body_;

@@ -63,7 +63,7 @@ const KernelRow& row(VectorOp op) {
 #define TG_DECISION(access, ...) \
   {"decision", Numbers::sums, Access::access, BufferRole::decision, {__VA_ARGS__}},
 #define TG_PUSH(name, word) {#name, &VectorConstants::word},
-#define TG_PLACE(name, word) TG_PUSH(name, word)
+#define TG_SCALAR_INDEX(name, word) TG_PUSH(name, word)
 #define TG_KERNEL(kernel, buffer_rows, push_rows, ...) \
   {.name = #kernel, .buffers = {buffer_rows}, .push = {push_rows}, __VA_ARGS__},
   static const auto& rows = *new std::vector<KernelRow>{
@@ -79,7 +79,7 @@ const KernelRow& row(VectorOp op) {
 #undef TG_SCALARS
 #undef TG_DECISION
 #undef TG_PUSH
-#undef TG_PLACE
+#undef TG_SCALAR_INDEX
 #undef TG_KERNEL
   };
   return rows.at(static_cast<std::size_t>(op));

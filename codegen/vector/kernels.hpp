@@ -11,7 +11,7 @@
 
 namespace topograd::codegen {
 
-/// Places in the scalar buffer, through which kernels hand each other numbers without the host.
+/// Indices in the scalar buffer, through which kernels hand each other numbers without the host.
 enum class Scalar : std::uint32_t {
 #define TG_SCALAR(name) name,
 #include "scalars.def"
@@ -89,7 +89,7 @@ struct VectorConstants {
   std::uint32_t out_first = 0;   ///< position of workgroup 0's partial (sum_partials: of the first)
   std::uint32_t out_stride = 0;  ///< between the sums of one workgroup in partials
   std::uint32_t blocks_first = 0;  ///< position of the array in `blocks` and `inverse`
-  std::uint32_t a = slot(Scalar::one), b = slot(Scalar::zero);  ///< places in the scalar buffer
+  std::uint32_t a = slot(Scalar::one), b = slot(Scalar::zero);  ///< indices in the scalar buffer
   std::uint32_t overwrite = 1;  ///< segment_sum: 1 stores the sums, 0 adds them
   /// 1: kernels that mention `fixed` (and dot, max_abs) read that buffer; 0: nothing is fixed.
   /// (mask and those of boxes and manifolds always read it.)

@@ -239,7 +239,7 @@ std::string VectorSource::word(std::string_view word) {
   return std::string(word);
 }
 
-/// Declares the function or buffer that the word names, or the listed places of that buffer.
+/// Declares the function or buffer that the word names, or the listed scalars of that buffer.
 void VectorSource::note(std::string_view word) {
   if (word == "workgroup_sum") sums_.total(shader_, "");
   if (word == "workgroup_broadcast") declare_broadcast(shader_, request_.scalars);
@@ -250,10 +250,10 @@ void VectorSource::note(std::string_view word) {
     const Element element = buffer.numbers == Numbers::words     ? Element::u32
                             : buffer.numbers == Numbers::vectors ? element_of(request_.vectors)
                                                                  : element_of(request_.scalars);
-    const auto place = std::ranges::find(buffer.places, word, constant_name);
-    const bool named = place != buffer.places.end();
-    if (named) use_scalars(shader_, buffer.role, request_.scalars, {*place}, buffer.access);
-    if (!named && buffer.places.empty() && buffer.name == word)
+    const auto found = std::ranges::find(buffer.named_scalars, word, constant_name);
+    const bool named = found != buffer.named_scalars.end();
+    if (named) use_scalars(shader_, buffer.role, request_.scalars, {*found}, buffer.access);
+    if (!named && buffer.named_scalars.empty() && buffer.name == word)
       shader_.use(buffer.role, element, buffer.access, buffer.name);
   }
 }
@@ -406,11 +406,11 @@ std::string constant_name(Scalar scalar) {
 }
 
 void use_scalars(Shader& shader, BufferRole role, Precision precision,
-                 std::initializer_list<Scalar> places, Access access) {
+                 std::initializer_list<Scalar> named_scalars, Access access) {
   shader.use(role, element_of(precision), access);
-  for (const Scalar place : places) {
-    const std::string key = constant_name(place);
-    shader.declare(key, text("const uint ", key, " = ", unsigned_literal(slot(place)), ";"));
+  for (const Scalar scalar : named_scalars) {
+    const std::string key = constant_name(scalar);
+    shader.declare(key, text("const uint ", key, " = ", unsigned_literal(slot(scalar)), ";"));
   }
 }
 

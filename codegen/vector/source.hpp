@@ -23,7 +23,8 @@ struct BufferRow {
   Numbers numbers;
   Access access;
   BufferRole role;
-  std::vector<Scalar> places = {};  ///< of a buffer of scalars: those that are named in the body
+  std::vector<Scalar> named_scalars =
+      {};  ///< of a buffer of scalars: those that are named in the body
 };
 
 struct PushRow {
@@ -65,9 +66,9 @@ std::span<const SourceText> source_texts();
 /// Name of its constant in GLSL: RZ.
 std::string constant_name(Scalar scalar);
 
-/// Notes the use of a scalar buffer, and declares constants named after the places: RZ, THRESHOLD.
+/// Notes the use of a scalar buffer, and declares constants named after the scalars: RZ, THRESHOLD.
 void use_scalars(Shader& shader, BufferRole role, Precision precision,
-                 std::initializer_list<Scalar> places, Access access = Access::read);
+                 std::initializer_list<Scalar> named_scalars, Access access = Access::read);
 
 /// Declares workgroup_broadcast(): what invocation 0 has, in every invocation.
 void declare_broadcast(Shader& shader, Precision precision);

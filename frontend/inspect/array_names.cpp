@@ -20,7 +20,7 @@ std::string scalar_text(const ArrayName& array, std::uint64_t scalar) {
 }
 
 NumberSources::NumberSources(const Problem& problem) : problem_(problem) {
-  const detail::ProblemState& state = whole(problem_.state_);
+  const detail::ProblemState& state = require_not_moved_from(problem_.state_);
   std::vector<bool> hidden(state.uniforms.size(), false);
   if (state.blocks.penalty_uniform != detail::kNoUniform)
     hidden[state.blocks.penalty_uniform] = hidden[state.blocks.penalty_uniform + 1] = true;
@@ -34,29 +34,29 @@ NumberSources::NumberSources(const Problem& problem) : problem_(problem) {
 }
 
 std::span<const double> NumberSources::data() const {
-  return whole(problem_.state_).data.numbers();
+  return require_not_moved_from(problem_.state_).data.numbers();
 }
 
 std::uint32_t NumberSources::penalty_weight() const {
-  const std::uint32_t uniform = whole(problem_.state_).blocks.penalty_uniform;
+  const std::uint32_t uniform = require_not_moved_from(problem_.state_).blocks.penalty_uniform;
   return uniform == detail::kNoUniform ? kOwn : uniform;
 }
 
 std::uint32_t NumberSources::hidden_uniforms(std::size_t topology) const {
-  return whole(problem_.state_).blocks.groups[topology].hidden_uniforms;
+  return require_not_moved_from(problem_.state_).blocks.groups[topology].hidden_uniforms;
 }
 
 std::uint32_t NumberSources::hidden_data(std::size_t topology) const {
-  return whole(problem_.state_).blocks.groups[topology].hidden_data;
+  return require_not_moved_from(problem_.state_).blocks.groups[topology].hidden_data;
 }
 
 bool NumberSources::reads_arrays(std::size_t topology) const {
-  return !whole(problem_.state_).blocks.groups[topology].sources.empty();
+  return !require_not_moved_from(problem_.state_).blocks.groups[topology].sources.empty();
 }
 
 std::uint32_t NumberSources::source(std::size_t topology, std::size_t instance,
                                     std::uint32_t column) const {
-  const detail::Group& group = whole(problem_.state_).blocks.groups[topology];
+  const detail::Group& group = require_not_moved_from(problem_.state_).blocks.groups[topology];
   const std::size_t at = instance * group.batch.data_columns() + column;
   if (at >= group.sources.size() || group.sources[at] == detail::kNoSource) return kOwn;
   return group.sources[at];
@@ -64,12 +64,14 @@ std::uint32_t NumberSources::source(std::size_t topology, std::size_t instance,
 
 std::uint32_t NumberSources::first_entry(const char* call, const Data& data) const {
   const detail::ArrayId id = data.id();
-  detail::check_owner(call, "data array", id.problem, whole(problem_.state_).serial);
+  detail::check_same_problem(call, "data array", id.problem,
+                             require_not_moved_from(problem_.state_).serial);
   return id.offset;
 }
 
 std::uint32_t NumberSources::index(const char* call, const Uniform& uniform) const {
-  detail::check_owner(call, "uniform", uniform.problem_, whole(problem_.state_).serial);
+  detail::check_same_problem(call, "uniform", uniform.problem_,
+                             require_not_moved_from(problem_.state_).serial);
   return uniform.index_;
 }
 

@@ -15,13 +15,13 @@
 namespace topograd {
 
 std::uint64_t Penalties::first_row() const {
-  detail::ProblemState& state = whole(problem_.state_);
+  detail::ProblemState& state = require_not_moved_from(problem_.state_);
   state.blocks.number_rows();
   return state.blocks.constraints.first_row;
 }
 
 void Penalties::set_weights(double equalities, double inequalities) {
-  detail::ProblemState& state = whole(problem_.state_);
+  detail::ProblemState& state = require_not_moved_from(problem_.state_);
   if (state.blocks.penalty_uniform == detail::kNoUniform) return;
   state.uniforms[state.blocks.penalty_uniform] = equalities;
   state.uniforms[state.blocks.penalty_uniform + 1] = inequalities;
@@ -30,7 +30,7 @@ void Penalties::set_weights(double equalities, double inequalities) {
 
 void Penalties::set_column(std::uint32_t half, std::span<const double> numbers) {
   const std::uint64_t first = first_row();
-  detail::ProblemState& state = whole(problem_.state_);
+  detail::ProblemState& state = require_not_moved_from(problem_.state_);
   for (detail::Group& group : state.blocks.groups) {
     if (!is_constraint(group.kind)) continue;
     const std::uint32_t rows = group.hidden_data / 2;
@@ -45,11 +45,11 @@ void Penalties::set_column(std::uint32_t half, std::span<const double> numbers) 
 }
 
 const ir::Program& Penalties::plain(const Problem& problem, std::size_t topology) {
-  return whole(problem.state_).blocks.groups[topology].plain;
+  return require_not_moved_from(problem.state_).blocks.groups[topology].plain;
 }
 
 const ir::Topology& Penalties::barrier(const Problem& problem, std::size_t topology) {
-  detail::Group& group = whole(problem.state_).blocks.groups[topology];
+  detail::Group& group = require_not_moved_from(problem.state_).blocks.groups[topology];
   if (!group.barrier) {
     ir::Program program = detail::barrier_program(group.plain);
     const ir::Hash128 hash = ir::canonicalize(program).topology.hash;
@@ -96,12 +96,12 @@ Problem& Problem::operator=(Problem&& other) {
 }
 
 Problem ProblemUse::view_of(Problem& problem) {
-  detail::whole(problem.state_);
+  detail::require_not_moved_from(problem.state_);
   return Problem(problem.state_);
 }
 
 void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
-  detail::ProblemState& state = detail::whole(problem.state_);
+  detail::ProblemState& state = detail::require_not_moved_from(problem.state_);
   state.shared_rows.settle(state, kernels);
   if (kernels) {
     state.long_blocks.trace(state);
@@ -111,7 +111,7 @@ void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
 }
 
 std::vector<LongExpression> ProblemUse::long_expressions(const Problem& problem) {
-  const detail::ProblemState& state = detail::whole(problem.state_);
+  const detail::ProblemState& state = detail::require_not_moved_from(problem.state_);
   return state.long_blocks.describe(state);
 }
 
@@ -159,12 +159,13 @@ std::string explain(const Problem& problem) {
 bool ProblemUse::hvp_of_long_blocks(const Problem& problem, std::span<const double> x,
                                     std::span<const double> p, bool with_losses,
                                     std::span<double> out) {
-  const detail::ProblemState& state = detail::whole(problem.state_);
+  const detail::ProblemState& state = detail::require_not_moved_from(problem.state_);
   return state.long_blocks.hvp(state, x, p, with_losses, out);
 }
 
 std::vector<SharedValues> ProblemUse::shared_values(const Problem& problem) {
-  const std::span<const SharedValues> found = detail::whole(problem.state_).shared_rows.described();
+  const std::span<const SharedValues> found =
+      detail::require_not_moved_from(problem.state_).shared_rows.described();
   return {found.begin(), found.end()};
 }
 

@@ -259,18 +259,18 @@ void logarithm(const QuatOfDoubles& q, double* delta) {
   for (int k = 0; k < 3; ++k) delta[k] = s * imaginary[k];
 }
 
-/// Unit quaternions; `place[k]` is the position of component k of (w, x, y, z).
+/// Unit quaternions; `position[k]` is the position of component k of (w, x, y, z).
 class Quaternions final : public ExpressedManifold {
  public:
-  Quaternions(std::array<std::size_t, 4> place, std::string name)
-      : place_(place), name_(std::move(name)) {}
+  Quaternions(std::array<std::size_t, 4> position, std::string name)
+      : position_(position), name_(std::move(name)) {}
 
   int ambient_size() const override { return 4; }
   int tangent_size() const override { return 3; }
   std::string name() const override { return name_; }
   std::vector<Value> expression(std::span<const Value> x,
                                 std::span<const Value> delta) const override {
-    return detail::quaternion_plus(x, delta, place_);
+    return detail::quaternion_plus(x, delta, position_);
   }
   std::string key() const override { return name_; }
   std::string refusal(const double* x) const override {
@@ -280,13 +280,13 @@ class Quaternions final : public ExpressedManifold {
   bool plus(const double* x, const double* delta, double* out) const override {
     const QuatOfDoubles q = exponential_doubles(delta) * read(x);
     const double parts[] = {q.w, q.x, q.y, q.z};
-    for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = parts[k];
+    for (std::size_t k = 0; k < 4; ++k) out[position_[k]] = parts[k];
     return true;
   }
   bool plus_jacobian(const double* x, double* jacobian) const override {
     const auto rows = tangents(read(x));
     for (std::size_t k = 0; k < 4; ++k)
-      for (std::size_t c = 0; c < 3; ++c) jacobian[place_[k] * 3 + c] = rows[k][c];
+      for (std::size_t c = 0; c < 3; ++c) jacobian[position_[k] * 3 + c] = rows[k][c];
     return true;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
@@ -296,20 +296,20 @@ class Quaternions final : public ExpressedManifold {
   bool minus_jacobian(const double* x, double* jacobian) const override {
     const auto rows = tangents(read(x));
     for (std::size_t k = 0; k < 4; ++k)
-      for (std::size_t c = 0; c < 3; ++c) jacobian[c * 4 + place_[k]] = rows[k][c];
+      for (std::size_t c = 0; c < 3; ++c) jacobian[c * 4 + position_[k]] = rows[k][c];
     return true;
   }
 
  private:
   QuatOfDoubles read(const double* x) const {
-    return {x[place_[0]], x[place_[1]], x[place_[2]], x[place_[3]]};
+    return {x[position_[0]], x[position_[1]], x[position_[2]], x[position_[3]]};
   }
   // d(exp(δ) q)/dδ at 0: the products of i, j, k with q as columns.
   static std::array<std::array<double, 3>, 4> tangents(const QuatOfDoubles& q) {
     return {{{-q.x, -q.y, -q.z}, {q.w, q.z, -q.y}, {-q.z, q.w, q.x}, {q.y, -q.x, q.w}}};
   }
 
-  std::array<std::size_t, 4> place_;
+  std::array<std::size_t, 4> position_;
   std::string name_;
 };
 

@@ -54,11 +54,12 @@ void reduce(const Manifold& manifold, double* x) {
 namespace detail {
 
 std::vector<Value> quaternion_plus(std::span<const Value> x, std::span<const Value> delta,
-                                   std::span<const std::size_t> place) {
-  const Quat q = exponential(delta) * Quat{x[place[0]], x[place[1]], x[place[2]], x[place[3]]};
+                                   std::span<const std::size_t> position) {
+  const Quat q =
+      exponential(delta) * Quat{x[position[0]], x[position[1]], x[position[2]], x[position[3]]};
   std::vector<Value> out(x.begin(), x.end());
   const Value* parts[] = {&q.w, &q.x, &q.y, &q.z};
-  for (std::size_t k = 0; k < 4; ++k) out[place[k]] = *parts[k];
+  for (std::size_t k = 0; k < 4; ++k) out[position[k]] = *parts[k];
   return out;
 }
 

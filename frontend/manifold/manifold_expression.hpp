@@ -36,7 +36,7 @@ void reduce(const Manifold& manifold, double* x);
 namespace detail {
 
 std::vector<Value> quaternion_plus(std::span<const Value> x, std::span<const Value> delta,
-                                   std::span<const std::size_t> place);
+                                   std::span<const std::size_t> position);
 std::vector<Value> axis_angle_plus(std::span<const Value> x, std::span<const Value> delta);
 std::vector<Value> sphere_plus(std::span<const Value> x, std::span<const Value> delta);
 

@@ -21,15 +21,16 @@ struct Branches::Moved {
 };
 
 bool Branches::any() const {
-  return std::ranges::any_of(whole(problem_.state_).blocks.groups, [](const detail::Group& group) {
-    return group.batch.size() > 0 && !group.topology.program.guards.empty();
-  });
+  return std::ranges::any_of(
+      require_not_moved_from(problem_.state_).blocks.groups, [](const detail::Group& group) {
+        return group.batch.size() > 0 && !group.topology.program.guards.empty();
+      });
 }
 
 void Branches::retake(std::span<const BranchFailure> failures, std::span<const double> x,
                       bool narrow,
                       const std::function<std::string(const BranchFailure&)>& describe) {
-  ProblemState& state = whole(problem_.state_);
+  ProblemState& state = require_not_moved_from(problem_.state_);
   const detail::Point point{x, narrow};
   // Moves renumber instances, but ids stay.
   struct Failed {
@@ -81,7 +82,7 @@ std::size_t Branches::undo() {
   const std::size_t count = moved_.size();
   for (std::size_t k = moved_.size(); k-- > 0;) {
     const Moved& moved = *moved_[k];
-    whole(problem_.state_).blocks.move(moved.id, moved.group, moved.row);
+    require_not_moved_from(problem_.state_).blocks.move(moved.id, moved.group, moved.row);
     moved.map->state_of(moved.element).form = moved.form;
   }
   moved_.clear();

@@ -314,17 +314,17 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
   const char* call = add_call(kind, true);
   const detail::Ledger& ledger = changing(state_, call).blocks.ledger(kind);
   const std::uint64_t first = ledger.next_id;
-  if (count == 0) return {whole(state_).serial, first, first, 0};
-  detail::Map map(whole(state_), count, options, kind);
+  if (count == 0) return {require_not_moved_from(state_).serial, first, first, 0};
+  detail::Map map(require_not_moved_from(state_), count, options, kind);
   map.trace([&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
   if (map.has_branches() && f.keep == nullptr) detail::fail_uncopied(call);
   // Calls to user code that may throw come before anything is appended.
   detail::RowsOfElement kept;
   if (map.has_branches()) kept = f.keep(f.object);
-  map.append(whole(state_).labels.number(options.label),
-             whole(state_).loss_entry("add_residuals", options.loss));
+  map.append(require_not_moved_from(state_).labels.number(options.label),
+             require_not_moved_from(state_).loss_entry("add_residuals", options.loss));
   if (map.has_branches()) map.keep(std::move(kept));
-  return {whole(state_).serial, first, ledger.next_id, count};
+  return {require_not_moved_from(state_).serial, first, ledger.next_id, count};
 }
 
 std::uint64_t Problem::add_callable(const RowsCallable& f, const ResidualOptions& options,

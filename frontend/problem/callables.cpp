@@ -76,14 +76,14 @@ class Combination {
   std::uint32_t number(std::size_t i, std::uint32_t k) {
     const TracedPath& path = *paths_[i];
     const std::uint64_t origin = path.origins[k];
-    std::uint64_t owner = i;
-    for (std::size_t j = 0; j < i && owner == i; ++j) {
+    std::uint64_t first = i;
+    for (std::size_t j = 0; j < i && first == i; ++j) {
       const bool common =
           origin >= TracedPath::kCaptured || origin < parting(*paths_[j], path, caller_);
-      if (common) owner = j;
+      if (common) first = j;
     }
     const TapeNode& node = path.nodes[k];
-    return intern({node.head, owner, origin, kNever}, node);
+    return intern({node.head, first, origin, kNever}, node);
   }
 
   std::uint32_t symbolic(const TracedPath& path, TapeNode node) {

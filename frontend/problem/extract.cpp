@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t kFree = ~std::uint32_t{0};
 
-void check_owner(const TapeNode& node, const char* kind, std::size_t count, const Caller& caller) {
+void check_same_problem(const TapeNode& node, const char* kind, std::size_t count,
+                        const Caller& caller) {
   if ((node.head & kEager) != 0)
     caller.fail(ErrorCode::WrongProblem,
                 "a variable() is not part of a problem, whose unknowns add_parameters makes");
@@ -63,7 +64,7 @@ std::uint32_t data_slot(const TapeNode& node, std::uint32_t next,
                         std::unordered_map<std::uint32_t, std::uint32_t>& slot_of_form,
                         const Caller& caller) {
   if ((node.head & (kBound | kSymbolic)) == 0) return next;
-  check_owner(node, "data", caller.data, caller);
+  check_same_problem(node, "data", caller.data, caller);
   return (node.head & kSymbolic) == 0 ? next : slot_of_form.try_emplace(node.a, next).first->second;
 }
 
@@ -74,13 +75,13 @@ Leaves collect(std::span<const TapeNode> nodes, const IndexOf& index_of, const C
   for (std::uint32_t k = 0; k < nodes.size(); ++k) {
     const TapeNode& node = nodes[k];
     if (node.op() == ir::Op::Parameter) {
-      check_owner(node, "parameter", caller.parameters, caller);
+      check_same_problem(node, "parameter", caller.parameters, caller);
       const std::uint32_t index = index_of(node);
       if (caller.state != nullptr && caller.state->unknowns.is_removed(index))
         caller.fail_removed(index);
       leaves.parameters.add(k, index);
     } else if (node.op() == ir::Op::Uniform) {
-      check_owner(node, "uniform", caller.uniforms, caller);
+      check_same_problem(node, "uniform", caller.uniforms, caller);
       leaves.uniforms.add(k, node.a);
     } else if (node.op() == ir::Op::Data) {
       const auto next = static_cast<std::uint32_t>(leaves.data.size());
@@ -157,7 +158,7 @@ constexpr std::size_t kMaxPairs = 40;
 
 constexpr std::uint32_t kAll = ~std::uint32_t{0};
 
-/// Masks for the parts of a node that are structure. The owner of a leaf is part of it, because
+/// Masks for the parts of a node that are structure. The problem of a leaf is part of it, because
 /// shapes belong to one problem.
 constexpr TapeNode structure_of(ir::Op op, bool owned) {
   if (op == ir::Op::Parameter || op == ir::Op::Uniform) return {kAll, 0, kAll, kAll};

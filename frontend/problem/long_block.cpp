@@ -34,7 +34,7 @@ LongBlock::LongBlock(const ProblemState& state, const RawTape& raw, const PlainP
       rows_(raw.rows.begin(), raw.rows.end()),
       uniforms_(plain.uniforms) {
   choose_sweep(plain.program);
-  find_places(plain.parameters);
+  find_unknowns(plain.parameters);
   for (const std::uint32_t node : plain.data) {
     const TapeNode& leaf = nodes_[node];
     const bool bound = (leaf.head & kBound) != 0;
@@ -50,15 +50,15 @@ LongBlock::LongBlock(const ProblemState& state, std::shared_ptr<const ArrayExpre
   description_.rolling = Rolling::arrays;
   description_.array_operations = arrays_->array_operations();
   description_.work_bytes = arrays_->work_bytes();
-  find_places(arrays_->parameters());
+  find_unknowns(arrays_->parameters());
 }
 
-void LongBlock::find_places(std::span<const std::uint32_t> scalars) {
+void LongBlock::find_unknowns(std::span<const std::uint32_t> scalars) {
   arguments_ = arguments_of(state_, scalars);
   std::uint32_t argument = 0;
   for (const std::uint32_t scalar : scalars) {  // ascending
     while (scalar >= arguments_.offsets[argument] + arguments_.widths[argument]) ++argument;
-    places_.push_back({argument, scalar - arguments_.offsets[argument]});
+    unknowns_.push_back({argument, scalar - arguments_.offsets[argument]});
   }
 }
 
@@ -127,16 +127,16 @@ void LongBlock::choose_sweep(const ir::Program& program) {
 LongExpression LongBlock::description() const {
   LongExpression out = description_;
   out.rows = row_count_;
-  out.unknowns = places_.size();
+  out.unknowns = unknowns_.size();
   out.operations = operations();
   out.bytes = bytes();
   return out;
 }
 
 std::size_t LongBlock::bytes() const {
-  if (arrays_) return sizeof(*this) + arrays_->bytes() + places_.capacity() * sizeof(Place);
+  if (arrays_) return sizeof(*this) + arrays_->bytes() + unknowns_.capacity() * sizeof(Unknown);
   return sizeof(*this) + nodes_.capacity() * sizeof(TapeNode) +
-         (rolled_ ? rolled_->bytes() : sweep_->bytes()) + places_.capacity() * sizeof(Place) +
+         (rolled_ ? rolled_->bytes() : sweep_->bytes()) + unknowns_.capacity() * sizeof(Unknown) +
          data_.capacity() * sizeof(Datum) +
          (rows_.capacity() + uniforms_.capacity()) * sizeof(std::uint32_t);
 }
@@ -179,28 +179,28 @@ bool LongBlock::add_curvature(std::span<const double> x, std::span<const double>
   if (!rolled_ && !curvature_) return false;
   Inputs numbers;
   read_data(numbers);
-  std::vector<double> direction, product(places_.size(), 0);
-  const auto scalar = [&](const Place& place) {
-    return arguments_.offsets[place.argument] + place.coordinate;
+  std::vector<double> direction, product(unknowns_.size(), 0);
+  const auto scalar = [&](const Unknown& unknown) {
+    return arguments_.offsets[unknown.argument] + unknown.coordinate;
   };
-  for (const Place& place : places_) {
-    numbers.parameters.push_back(x[scalar(place)]);
-    direction.push_back(p[scalar(place)]);
+  for (const Unknown& unknown : unknowns_) {
+    numbers.parameters.push_back(x[scalar(unknown)]);
+    direction.push_back(p[scalar(unknown)]);
   }
   if (rolled_) {
     rolled_->add_curvature(numbers.view(), weights, direction, product, numbers.work);
   } else {
     curvature_->add(numbers.view(), weights, direction, product);
   }
-  for (std::size_t k = 0; k < places_.size(); ++k) out[scalar(places_[k])] += product[k];
+  for (std::size_t k = 0; k < unknowns_.size(); ++k) out[scalar(unknowns_[k])] += product[k];
   return true;
 }
 
 bool LongBlock::evaluate(const double* const* blocks, double* residuals, double** jacobians) const {
   thread_local Inputs numbers;
   numbers.parameters.clear();
-  for (const Place& place : places_)
-    numbers.parameters.push_back(blocks[place.argument][place.coordinate]);
+  for (const Unknown& unknown : unknowns_)
+    numbers.parameters.push_back(blocks[unknown.argument][unknown.coordinate]);
   read_data(numbers);
   const ir::Inputs<double> in = numbers.view();
   const std::span<double> out(residuals, row_count_);
@@ -217,10 +217,10 @@ bool LongBlock::evaluate(const double* const* blocks, double* residuals, double*
   for (std::size_t k = 0; k < arguments_.widths.size(); ++k)
     if (jacobians[k] != nullptr) std::fill_n(jacobians[k], row_count_ * arguments_.widths[k], 0.0);
   numbers.columns.clear();
-  for (const Place& place : places_) {
-    double* const first = jacobians[place.argument];
-    numbers.columns.push_back(
-        {first == nullptr ? nullptr : first + place.coordinate, arguments_.widths[place.argument]});
+  for (const Unknown& unknown : unknowns_) {
+    double* const first = jacobians[unknown.argument];
+    numbers.columns.push_back({first == nullptr ? nullptr : first + unknown.coordinate,
+                               arguments_.widths[unknown.argument]});
   }
   if (arrays_) {
     if (!arrays_->linearize(in, out, numbers.columns, numbers.work))
@@ -246,8 +246,9 @@ LongBlock::Point LongBlock::point(const double* const* blocks) const {
             .data = state_.versions.data,
             .uniforms = state_.versions.uniforms,
             .x = {}};
-  out.x.reserve(places_.size());
-  for (const Place& place : places_) out.x.push_back(blocks[place.argument][place.coordinate]);
+  out.x.reserve(unknowns_.size());
+  for (const Unknown& unknown : unknowns_)
+    out.x.push_back(blocks[unknown.argument][unknown.coordinate]);
   return out;
 }
 
@@ -487,7 +488,7 @@ void LongBlocks::add_products(const HostBlock& block, std::span<const double> x,
           f(row, block.offsets[k] + c, jacobians[k][row * block.widths[k] + c]);
   };
   for_entries([&](std::uint32_t row, std::uint32_t at, double d) { along[row] += d * p[at]; });
-  double slope = 1, bend = 0;
+  double slope = 1, curvature = 0;
   if (with_losses && !block.loss.is_trivial()) {
     double s = 0, r_along = 0;
     for (std::uint32_t row = 0; row < block.rows; ++row) {
@@ -496,10 +497,10 @@ void LongBlocks::add_products(const HostBlock& block, std::span<const double> x,
     }
     const std::array<double, 3> rho = block.loss.evaluate(s);
     slope = rho[1];
-    bend = 2 * rho[2] * r_along;
+    curvature = 2 * rho[2] * r_along;
   }
   for_entries([&](std::uint32_t row, std::uint32_t at, double d) {
-    out[at] += d * (slope * along[row] + bend * r[row]);
+    out[at] += d * (slope * along[row] + curvature * r[row]);
   });
   for (std::uint32_t row = 0; row < block.rows; ++row) weights[row] = slope * r[row];
 }

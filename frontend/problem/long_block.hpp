@@ -64,7 +64,7 @@ class LongBlock final : public HostResidual {
 
   RawTape tape() const { return arrays_ ? written().tape() : RawTape{nodes_, rows_}; }
   const Arguments& arguments() const { return arguments_; }
-  std::size_t unknowns() const { return places_.size(); }
+  std::size_t unknowns() const { return unknowns_.size(); }
   std::size_t operations() const;
   std::size_t bytes() const;
   /// Without label and blocks.
@@ -72,7 +72,7 @@ class LongBlock final : public HostResidual {
 
  private:
   /// Coordinate of an argument.
-  struct Place {
+  struct Unknown {
     std::uint32_t argument = 0, coordinate = 0;
   };
   /// A data slot: its number, or an entry of the problem's data arrays.
@@ -87,7 +87,7 @@ class LongBlock final : public HostResidual {
   struct Inputs;
   void read_data(Inputs& numbers) const;
   void choose_sweep(const ir::Program& program);
-  void find_places(std::span<const std::uint32_t> scalars);
+  void find_unknowns(std::span<const std::uint32_t> scalars);
   /// Returns the same block as operations on numbers, where this one is of arrays.
   const LongBlock& written() const;
   Point point(const double* const* blocks) const;
@@ -103,7 +103,7 @@ class LongBlock final : public HostResidual {
   std::optional<autodiff::NodeSweep> sweep_;  // if it is not rolled
   LongExpression description_;                // of how it was decided
   Arguments arguments_;
-  std::vector<Place> places_;  // by parameter slot
+  std::vector<Unknown> unknowns_;  // by parameter slot
   std::vector<Datum> data_;
   std::vector<std::uint32_t> uniforms_;
   mutable std::once_flag written_made_;

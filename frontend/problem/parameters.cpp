@@ -25,8 +25,9 @@ Value symbolic_leaf(MapTrace& map, ir::Op op, std::uint32_t problem, std::uint32
 
 }  // namespace
 
-void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem) {
-  if (owner != problem)
+void check_same_problem(const char* call, const char* what, std::uint32_t of,
+                        std::uint32_t problem) {
+  if (of != problem)
     throw Error(ErrorCode::WrongProblem,
                 std::string(call) + ": the " + what + " is not part of this problem");
 }

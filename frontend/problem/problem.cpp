@@ -54,70 +54,77 @@ Parameters Problem::add_parameters(std::span<double> values, int width, std::str
   check_array("add_parameters", values.size(), width,
               changing(state_, "add_parameters").unknowns.scalars());
   const auto w = static_cast<std::uint32_t>(width);
-  const std::uint32_t offset = whole(state_).unknowns.add(values, w, name);
-  ++whole(state_).versions.structure;
-  return {whole(state_).serial, offset, narrow(values.size()) / w, w};
+  const std::uint32_t offset = require_not_moved_from(state_).unknowns.add(values, w, name);
+  ++require_not_moved_from(state_).versions.structure;
+  return {require_not_moved_from(state_).serial, offset, narrow(values.size()) / w, w};
 }
 
 Data Problem::add_data(std::span<const double> values, int width, std::string_view name) {
   check_array("add_data", values.size(), width, changing(state_, "add_data").data.size());
-  const std::uint32_t offset = narrow(whole(state_).data.size());
+  const std::uint32_t offset = narrow(require_not_moved_from(state_).data.size());
   const std::uint32_t w = static_cast<std::uint32_t>(width);
-  whole(state_).data.append(values);
-  if (!name.empty() || !whole(state_).data_names.empty())
-    whole(state_).data_names.emplace(offset, name);
-  return {whole(state_).serial, offset, narrow(values.size()) / w, w};
+  require_not_moved_from(state_).data.append(values);
+  if (!name.empty() || !require_not_moved_from(state_).data_names.empty())
+    require_not_moved_from(state_).data_names.emplace(offset, name);
+  return {require_not_moved_from(state_).serial, offset, narrow(values.size()) / w, w};
 }
 
 Uniform Problem::add_uniform(double value) {
   changing(state_, "add_uniform").uniforms.push_back(value);
-  ++whole(state_).versions.uniforms;
-  return {whole(state_).serial, narrow(whole(state_).uniforms.size() - 1)};
+  ++require_not_moved_from(state_).versions.uniforms;
+  return {require_not_moved_from(state_).serial,
+          narrow(require_not_moved_from(state_).uniforms.size() - 1)};
 }
 
 void Problem::set(const Data& data, std::span<const double> values) {
-  detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
+  detail::check_same_problem("set", "data array", data.problem_, changing(state_, "set").serial);
   check_numbers(data, detail::of_array(data.id()), values.size());
-  whole(state_).set_data(data.offset_, values);
+  require_not_moved_from(state_).set_data(data.offset_, values);
 }
 
 void Problem::set(const Data& data, std::shared_ptr<const ir::ResidentData> values) {
-  detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
+  detail::check_same_problem("set", "data array", data.problem_, changing(state_, "set").serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
   check_numbers(data, detail::of_array(data.id()), values->size());
-  whole(state_).set_data(data.offset_, std::move(values));
+  require_not_moved_from(state_).set_data(data.offset_, std::move(values));
 }
 
 void Problem::set(const Uniform& uniform, double value) {
-  detail::check_owner("set", "uniform", uniform.problem_, changing(state_, "set").serial);
-  whole(state_).uniforms[uniform.index_] = value;
-  ++whole(state_).versions.uniforms;
+  detail::check_same_problem("set", "uniform", uniform.problem_, changing(state_, "set").serial);
+  require_not_moved_from(state_).uniforms[uniform.index_] = value;
+  ++require_not_moved_from(state_).versions.uniforms;
 }
 
 double Problem::value(const Uniform& uniform) const {
-  detail::check_owner("value", "uniform", uniform.problem_, whole(state_).serial);
-  return whole(state_).uniforms[uniform.index_];
+  detail::check_same_problem("value", "uniform", uniform.problem_,
+                             require_not_moved_from(state_).serial);
+  return require_not_moved_from(state_).uniforms[uniform.index_];
 }
 
 Residual Problem::add_rows(std::span<const Value> rows, const ResidualOptions& options) {
-  return {whole(state_).serial, detail::trace_block(changing(state_, "add_residual"), rows, options,
-                                                    BlockKind::residual)};
+  return {
+      require_not_moved_from(state_).serial,
+      detail::trace_block(changing(state_, "add_residual"), rows, options, BlockKind::residual)};
 }
 
 Term Problem::add_energy(const Value& energy, const ResidualOptions& options) {
   const BlockKind kind = BlockKind::energy;
   detail::check_block(1, options.loss,
                       changing(state_, "add_energy").caller("add_energy", options.label, kind));
-  return {whole(state_).serial, detail::trace_block(whole(state_), {&energy, 1}, options, kind)};
+  return {require_not_moved_from(state_).serial,
+          detail::trace_block(require_not_moved_from(state_), {&energy, 1}, options, kind)};
 }
 
 Constraint Problem::add_constraint(std::span<const Value> rows, const ConstraintOptions& options,
                                    BlockKind kind) {
-  return {whole(state_).serial, detail::trace_block(changing(state_, add_call(kind)), rows,
-                                                    {.label = options.label}, kind)};
+  return {
+      require_not_moved_from(state_).serial,
+      detail::trace_block(changing(state_, add_call(kind)), rows, {.label = options.label}, kind)};
 }
 
-Residual Problem::handle(std::uint64_t id) const { return {whole(state_).serial, id}; }
+Residual Problem::handle(std::uint64_t id) const {
+  return {require_not_moved_from(state_).serial, id};
+}
 
 Residual Problem::add_residual(const Vec2& v, const ResidualOptions& options) {
   return add_residual({v.x, v.y}, options);
@@ -130,19 +137,20 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 }
 
 void Problem::remove(const Residual& residual) {
-  detail::check_owner("remove", "residual", residual.problem, changing(state_, "remove").serial);
-  whole(state_).blocks.remove(residual.id, BlockKind::residual);
+  detail::check_same_problem("remove", "residual", residual.problem,
+                             changing(state_, "remove").serial);
+  require_not_moved_from(state_).blocks.remove(residual.id, BlockKind::residual);
 }
 
 void Problem::remove(const Term& energy) {
-  detail::check_owner("remove", "energy", energy.problem, changing(state_, "remove").serial);
-  whole(state_).blocks.remove(energy.id, BlockKind::energy);
+  detail::check_same_problem("remove", "energy", energy.problem, changing(state_, "remove").serial);
+  require_not_moved_from(state_).blocks.remove(energy.id, BlockKind::energy);
 }
 
 void Problem::remove(const Constraint& constraint) {
-  detail::check_owner("remove", "constraint", constraint.problem,
-                      changing(state_, "remove").serial);
-  whole(state_).blocks.remove(constraint.id, BlockKind::equality);
+  detail::check_same_problem("remove", "constraint", constraint.problem,
+                             changing(state_, "remove").serial);
+  require_not_moved_from(state_).blocks.remove(constraint.id, BlockKind::equality);
 }
 
 void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,
@@ -268,11 +276,13 @@ void ProblemState::remove_array(std::size_t number) {
 }  // namespace detail
 
 void Problem::check_present(const char* call, const Parameters& x) const {
-  detail::check_owner(call, "parameter array", x.problem_, whole(state_).serial);
-  const bool inside = x.offset_ < whole(state_).unknowns.scalars();
-  const std::size_t number = inside ? whole(state_).unknowns.array_number(x.offset_) : 0;
+  detail::check_same_problem(call, "parameter array", x.problem_,
+                             require_not_moved_from(state_).serial);
+  const bool inside = x.offset_ < require_not_moved_from(state_).unknowns.scalars();
+  const std::size_t number =
+      inside ? require_not_moved_from(state_).unknowns.array_number(x.offset_) : 0;
   if (inside) {
-    const ParameterArray& at = whole(state_).unknowns.arrays()[number];
+    const ParameterArray& at = require_not_moved_from(state_).unknowns.arrays()[number];
     if (at.values != nullptr && at.offset == x.offset_ && at.blocks == x.blocks_ &&
         at.width == x.width_)
       return;
@@ -282,23 +292,24 @@ void Problem::check_present(const char* call, const Parameters& x) const {
 }
 
 Parameters Problem::parameters(std::size_t number) const {
-  const std::vector<ParameterArray>& all = whole(state_).unknowns.arrays();
+  const std::vector<ParameterArray>& all = require_not_moved_from(state_).unknowns.arrays();
   if (number >= all.size() || all[number].values == nullptr)
     throw Error(ErrorCode::InvalidArgument, "parameters: there is no array " +
                                                 std::to_string(number) + " (the problem has " +
                                                 std::to_string(all.size()) + ")");
   const ParameterArray& array = all[number];
-  return {whole(state_).serial, array.offset, array.blocks, array.width};
+  return {require_not_moved_from(state_).serial, array.offset, array.blocks, array.width};
 }
 
 void Problem::watch(const Parameters& x, const detail::Lender& lender) {
-  whole(state_).unknowns.watch(x.offset_, lender);
+  require_not_moved_from(state_).unknowns.watch(x.offset_, lender);
 }
 
 void Problem::remove(const Parameters& x) {
   changing(state_, "remove");
   check_present("remove", x);
-  whole(state_).remove_array(whole(state_).unknowns.array_number(x.offset_));
+  require_not_moved_from(state_).remove_array(
+      require_not_moved_from(state_).unknowns.array_number(x.offset_));
 }
 
 namespace {
@@ -310,15 +321,16 @@ namespace {
 }  // namespace
 
 void Problem::set_loss(const Residual& residual, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residual.problem,
-                      changing(state_, "set_loss").serial);
-  whole(state_).set_loss(residual.id, residual.id + 1, loss);
+  detail::check_same_problem("set_loss", "residual", residual.problem,
+                             changing(state_, "set_loss").serial);
+  require_not_moved_from(state_).set_loss(residual.id, residual.id + 1, loss);
 }
 
 void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residuals.problem,
-                      changing(state_, "set_loss").serial);
-  if (residuals.count > 0) whole(state_).set_loss(residuals.first, residuals.last, loss);
+  detail::check_same_problem("set_loss", "residual", residuals.problem,
+                             changing(state_, "set_loss").serial);
+  if (residuals.count > 0)
+    require_not_moved_from(state_).set_loss(residuals.first, residuals.last, loss);
 }
 
 std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_t block,
@@ -370,7 +382,7 @@ void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t c
          manifold.name() + " is a manifold of blocks of " +
              std::to_string(manifold.ambient_size()) + ", the array's have " +
              std::to_string(x.width()) + detail::named(x.id()));
-  detail::Unknowns& unknowns = whole(state_).unknowns;
+  detail::Unknowns& unknowns = require_not_moved_from(state_).unknowns;
   unknowns.set_manifold(unknowns.array_number(x.offset_), first, count, std::move(manifold));
 }
 
@@ -404,74 +416,103 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
     added.offsets.push_back(offset);
     added.widths.push_back(static_cast<std::uint32_t>(block.array.width()));
   }
-  added.label = whole(state_).labels.number(options.label);
-  return {whole(state_).serial, whole(state_).blocks.append(std::move(added))};
+  added.label = require_not_moved_from(state_).labels.number(options.label);
+  return {require_not_moved_from(state_).serial,
+          require_not_moved_from(state_).blocks.append(std::move(added))};
 }
 
-std::size_t Problem::parameter_count() const { return whole(state_).unknowns.scalars(); }
-std::size_t Problem::residual_count() const { return whole(state_).blocks.residuals.rows; }
-std::size_t Problem::residual_block_count() const { return whole(state_).blocks.residuals.blocks; }
-std::size_t Problem::energy_count() const { return whole(state_).blocks.energies.blocks; }
-std::size_t Problem::constraint_count() const { return whole(state_).blocks.constraints.rows; }
-std::size_t Problem::topology_count() const { return whole(state_).blocks.groups.size(); }
+std::size_t Problem::parameter_count() const {
+  return require_not_moved_from(state_).unknowns.scalars();
+}
+std::size_t Problem::residual_count() const {
+  return require_not_moved_from(state_).blocks.residuals.rows;
+}
+std::size_t Problem::residual_block_count() const {
+  return require_not_moved_from(state_).blocks.residuals.blocks;
+}
+std::size_t Problem::energy_count() const {
+  return require_not_moved_from(state_).blocks.energies.blocks;
+}
+std::size_t Problem::constraint_count() const {
+  return require_not_moved_from(state_).blocks.constraints.rows;
+}
+std::size_t Problem::topology_count() const {
+  return require_not_moved_from(state_).blocks.groups.size();
+}
 
 const ir::Topology& Problem::topology(std::size_t t) const {
-  return whole(state_).blocks.groups[t].topology;
+  return require_not_moved_from(state_).blocks.groups[t].topology;
 }
 
-BlockKind Problem::kind(std::size_t t) const { return whole(state_).blocks.groups[t].kind; }
+BlockKind Problem::kind(std::size_t t) const {
+  return require_not_moved_from(state_).blocks.groups[t].kind;
+}
 bool Problem::is_energy(std::size_t t) const {
-  return whole(state_).blocks.groups[t].kind == BlockKind::energy;
+  return require_not_moved_from(state_).blocks.groups[t].kind == BlockKind::energy;
 }
 
 const ir::Batch& Problem::batch(std::size_t t) const {
-  whole(state_).blocks.number_rows();
-  return whole(state_).blocks.groups[t].batch;
+  require_not_moved_from(state_).blocks.number_rows();
+  return require_not_moved_from(state_).blocks.groups[t].batch;
 }
 
 std::string_view Problem::label(std::size_t t) const {
-  for (const detail::Run& run : whole(state_).blocks.groups[t].runs)
-    if (run.label != 0) return whole(state_).labels.text(run.label);
+  for (const detail::Run& run : require_not_moved_from(state_).blocks.groups[t].runs)
+    if (run.label != 0) return require_not_moved_from(state_).labels.text(run.label);
   return {};
 }
 
 std::string_view Problem::label(std::size_t t, std::size_t instance) const {
-  const detail::ProblemState& state = whole(state_);
+  const detail::ProblemState& state = require_not_moved_from(state_);
   return state.labels.text(state.blocks.run_of(state.blocks.groups[t], instance).label);
 }
 
 const ir::Program* Problem::loss_program(std::size_t t) const {
-  return whole(state_).blocks.losses.program(whole(state_).blocks.groups[t].loss_program);
+  return require_not_moved_from(state_).blocks.losses.program(
+      require_not_moved_from(state_).blocks.groups[t].loss_program);
 }
 
 Loss Problem::loss(std::size_t t, std::size_t instance) const {
-  return whole(state_)
-      .blocks.losses[whole(state_).blocks.loss_of(whole(state_).blocks.groups[t], instance)]
+  return require_not_moved_from(state_)
+      .blocks
+      .losses[require_not_moved_from(state_).blocks.loss_of(
+          require_not_moved_from(state_).blocks.groups[t], instance)]
       .loss;
 }
 
-std::span<const ParameterArray> Problem::arrays() const { return whole(state_).unknowns.arrays(); }
-std::span<const double> Problem::uniforms() const { return whole(state_).uniforms; }
-std::span<const std::uint8_t> Problem::constant_mask() const {
-  return whole(state_).unknowns.constants();
+std::span<const ParameterArray> Problem::arrays() const {
+  return require_not_moved_from(state_).unknowns.arrays();
 }
-std::span<const double> Problem::lower_bounds() const { return whole(state_).unknowns.lower(); }
-std::span<const double> Problem::upper_bounds() const { return whole(state_).unknowns.upper(); }
-bool Problem::has_manifolds() const { return whole(state_).unknowns.has_manifolds(); }
+std::span<const double> Problem::uniforms() const {
+  return require_not_moved_from(state_).uniforms;
+}
+std::span<const std::uint8_t> Problem::constant_mask() const {
+  return require_not_moved_from(state_).unknowns.constants();
+}
+std::span<const double> Problem::lower_bounds() const {
+  return require_not_moved_from(state_).unknowns.lower();
+}
+std::span<const double> Problem::upper_bounds() const {
+  return require_not_moved_from(state_).unknowns.upper();
+}
+bool Problem::has_manifolds() const {
+  return require_not_moved_from(state_).unknowns.has_manifolds();
+}
 const Manifold* Problem::manifold(std::size_t array, std::size_t block) const {
-  return whole(state_).unknowns.manifold(array, block);
+  return require_not_moved_from(state_).unknowns.manifold(array, block);
 }
 std::span<const HostBlock> Problem::host_blocks() const {
-  detail::ProblemState& state = whole(state_);
+  detail::ProblemState& state = require_not_moved_from(state_);
   state.shared_rows.settle(state, false);
   state.blocks.number_rows();
   return state.blocks.host_blocks;
 }
 std::string_view Problem::host_label(std::size_t block) const {
-  return whole(state_).labels.text(whole(state_).blocks.host_blocks[block].label);
+  return require_not_moved_from(state_).labels.text(
+      require_not_moved_from(state_).blocks.host_blocks[block].label);
 }
 Versions Problem::versions() const {
-  const detail::ProblemState& state = whole(state_);
+  const detail::ProblemState& state = require_not_moved_from(state_);
   Versions versions = state.versions;
   versions.structure += state.blocks.version;
   versions.constants = state.unknowns.version();
@@ -479,9 +520,9 @@ Versions Problem::versions() const {
 }
 
 void Problem::read_x(std::span<double> x) const {
-  check_size("read_x", x.size(), whole(state_).unknowns.scalars());
-  whole(state_).unknowns.check_lenders();
-  for (const ParameterArray& a : whole(state_).unknowns.arrays()) {
+  check_size("read_x", x.size(), require_not_moved_from(state_).unknowns.scalars());
+  require_not_moved_from(state_).unknowns.check_lenders();
+  for (const ParameterArray& a : require_not_moved_from(state_).unknowns.arrays()) {
     const std::size_t count = std::size_t{a.blocks} * a.width;
     if (a.values == nullptr) {
       std::fill_n(x.data() + a.offset, count, 0.0);
@@ -492,8 +533,8 @@ void Problem::read_x(std::span<double> x) const {
 }
 
 void Problem::write_x(std::span<const double> x) const {
-  check_size("write_x", x.size(), whole(state_).unknowns.scalars());
-  for (const ParameterArray& a : whole(state_).unknowns.arrays())
+  check_size("write_x", x.size(), require_not_moved_from(state_).unknowns.scalars());
+  for (const ParameterArray& a : require_not_moved_from(state_).unknowns.arrays())
     if (a.values != nullptr)
       std::copy_n(x.data() + a.offset, std::size_t{a.blocks} * a.width, a.values);
 }
@@ -502,31 +543,31 @@ Place Problem::locate(std::uint64_t row) const {
   for (std::size_t t = 0; t < topology_count(); ++t) {
     if (kind(t) != BlockKind::residual) continue;
     const ir::Batch& instances = batch(t);
-    const std::uint64_t outputs = whole(state_).blocks.groups[t].outputs();
+    const std::uint64_t outputs = require_not_moved_from(state_).blocks.groups[t].outputs();
     for (std::size_t k = 0; k < instances.size(); ++k) {
       const std::uint64_t output = row - instances.residual_row(k);
       if (output < outputs) return {t, k, static_cast<std::uint32_t>(output), label(t, k)};
     }
   }
   for (std::size_t k = 0; k < host_blocks().size(); ++k) {
-    const HostBlock& block = whole(state_).blocks.host_blocks[k];
+    const HostBlock& block = require_not_moved_from(state_).blocks.host_blocks[k];
     if (row - block.row < block.rows)
       return {Place::kHost, k, static_cast<std::uint32_t>(row - block.row), host_label(k)};
   }
   throw Error(ErrorCode::InvalidArgument,
               "locate: row " + detail::index_text(row) + " is out of range (problem has " +
-                  std::to_string(whole(state_).blocks.residuals.rows) + ")");
+                  std::to_string(require_not_moved_from(state_).blocks.residuals.rows) + ")");
 }
 
 TraceStatistics Problem::statistics() const {
-  TraceStatistics statistics = whole(state_).statistics;
-  statistics.residual_blocks = whole(state_).blocks.residuals.blocks;
-  statistics.energies = whole(state_).blocks.energies.blocks;
+  TraceStatistics statistics = require_not_moved_from(state_).statistics;
+  statistics.residual_blocks = require_not_moved_from(state_).blocks.residuals.blocks;
+  statistics.energies = require_not_moved_from(state_).blocks.energies.blocks;
   return statistics;
 }
 
 std::size_t Problem::bytes() const {
-  const detail::ProblemState& s = whole(state_);
+  const detail::ProblemState& s = require_not_moved_from(state_);
   const std::size_t locations = s.blocks.residuals.locations.capacity() +
                                 s.blocks.energies.locations.capacity() +
                                 s.blocks.constraints.locations.capacity();

@@ -13,17 +13,17 @@ namespace {
 
 /// The entries of a column's rows, relative to an array of `size` numbers that begins at entry
 /// `first`; null if a row's number does not come from this array.
-ir::ResidentColumn::Places places_of(const Group& group, std::uint32_t column, std::uint32_t first,
-                                     std::size_t size) {
+ir::ResidentColumn::Indices indices_of(const Group& group, std::uint32_t column,
+                                       std::uint32_t first, std::size_t size) {
   const std::size_t rows = group.batch.size(), columns = group.batch.data_columns();
   if (rows == 0 || group.sources.empty()) return nullptr;
-  auto places = std::make_shared<std::vector<std::uint32_t>>(rows);
+  auto indices = std::make_shared<std::vector<std::uint32_t>>(rows);
   for (std::size_t i = 0; i < rows; ++i) {
-    const std::uint32_t place = group.sources[i * columns + column] - first;
-    if (place >= size) return nullptr;
-    (*places)[i] = place;
+    const std::uint32_t index = group.sources[i * columns + column] - first;
+    if (index >= size) return nullptr;
+    (*indices)[i] = index;
   }
-  return places;
+  return indices;
 }
 
 /// The first node of the open segment, whose nodes may all belong to the residual.
@@ -160,10 +160,10 @@ void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::Resid
       }();
       if (!reads) continue;
       const ir::ResidentColumn* const before = group.batch.resident(c);
-      ir::ResidentColumn::Places places =
-          before ? before->places : places_of(group, c, first, size);
-      if (!places) return set_data(first, std::span<const double>(values->read()));
-      group.batch.set_resident(c, {values, std::move(places)});
+      ir::ResidentColumn::Indices indices =
+          before ? before->indices : indices_of(group, c, first, size);
+      if (!indices) return set_data(first, std::span<const double>(values->read()));
+      group.batch.set_resident(c, {values, std::move(indices)});
     }
   }
   data.set(first, std::move(values));

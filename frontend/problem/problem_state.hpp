@@ -137,14 +137,14 @@ struct ProblemState {
 };
 
 /// A problem's state. Throws Error{InvalidArgument} if the problem was moved from.
-inline ProblemState& whole(const std::shared_ptr<ProblemState>& state) {
-  return topograd::whole(state, "problem");
+inline ProblemState& require_not_moved_from(const std::shared_ptr<ProblemState>& state) {
+  return topograd::require_not_moved_from(state, "problem");
 }
 
 [[noreturn]] void refuse_change(const char* call);
 /// The same for `call`, which changes the problem. Throws Error{InvalidArgument} during a solve.
 inline ProblemState& changing(const std::shared_ptr<ProblemState>& state, const char* call) {
-  ProblemState& present = whole(state);
+  ProblemState& present = require_not_moved_from(state);
   if (present.solve != nullptr) [[unlikely]]
     refuse_change(call);
   return present;

@@ -81,9 +81,9 @@ bool SharedRows::collect(const ProblemState& state, std::span<const std::uint64_
     const std::uint64_t id = open.top();
     open.pop();
     if (std::exchange(last, id) == id) continue;
-    const auto known = place_.find(id);
+    const auto known = tape_index_.find(id);
     const bool is_marked = std::ranges::binary_search(marks, id);
-    if (known != place_.end()) {
+    if (known != tape_index_.end()) {
       std::uint32_t& set = set_[known->second];
       reads_marked |= set != kNone;
       reads_unknown |= set != kNone;
@@ -111,7 +111,7 @@ void SharedRows::append_nodes() {
     std::uint32_t set = kNone;
     std::uint32_t* const back[3] = {&node.a, &node.b, &node.c};
     for (int k = 0; k < ir::arity(node.op()); ++k) {
-      const std::uint32_t from = place_.at(id - *back[k]);
+      const std::uint32_t from = tape_index_.at(id - *back[k]);
       *back[k] = at - from;
       set = joined(set, set_[from]);
     }
@@ -121,7 +121,7 @@ void SharedRows::append_nodes() {
       else
         ++marked_[set];
     }
-    place_.emplace(id, at);
+    tape_index_.emplace(id, at);
     nodes_.push_back(node);
     set_.push_back(set);
   }
@@ -138,7 +138,7 @@ std::optional<std::uint64_t> SharedRows::add(ProblemState& state, std::span<cons
   append_nodes();
   Block block;
   for (const std::uint64_t id : ids) {
-    block.rows.push_back(place_.at(id));
+    block.rows.push_back(tape_index_.at(id));
     block.set = joined(block.set, set_[block.rows.back()]);
   }
   // It may be a value that was marked after its users were added.
@@ -273,7 +273,8 @@ void SharedRows::settle(ProblemState& state, bool kernels) {
 }
 
 void SharedRows::forget() {
-  nodes_.clear(), set_.clear(), sets_.clear(), marked_.clear(), unknowns_.clear(), place_.clear();
+  nodes_.clear(), set_.clear(), sets_.clear(), marked_.clear(), unknowns_.clear(),
+      tape_index_.clear();
   kept_.clear(), blocks_.clear();
   parts_ = {};
 }

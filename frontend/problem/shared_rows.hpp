@@ -46,7 +46,7 @@ class SharedRows {
   struct Block {
     std::uint64_t id = 0;
     std::uint32_t label = 0;
-    std::vector<std::uint32_t> rows;  ///< places on the tape
+    std::vector<std::uint32_t> rows;  ///< indices on the tape
     std::uint32_t set = kNone;
   };
   /// Blocks of one set.
@@ -76,11 +76,11 @@ class SharedRows {
 
   // The tape: nodes of all blocks, operands before their users.
   std::vector<TapeNode> nodes_;
-  std::vector<std::uint32_t> set_;                          // by node: its set, or kNone
-  std::vector<std::uint32_t> sets_;                         // by set: the set that it joined
-  std::vector<std::size_t> marked_;                         // by set: marked values
-  std::vector<std::set<std::uint32_t>> unknowns_;           // by set: scalars that it reads
-  std::unordered_map<std::uint64_t, std::uint32_t> place_;  // by id on the thread's tape
+  std::vector<std::uint32_t> set_;                               // by node: its set, or kNone
+  std::vector<std::uint32_t> sets_;                              // by set: the set that it joined
+  std::vector<std::size_t> marked_;                              // by set: marked values
+  std::vector<std::set<std::uint32_t>> unknowns_;                // by set: scalars that it reads
+  std::unordered_map<std::uint64_t, std::uint32_t> tape_index_;  // by id on the thread's tape
   const Tape* thread_ = nullptr;
   std::vector<Value> kept_;           // so that ids are not used again
   std::vector<std::uint64_t> fresh_;  // of the block that is added

@@ -84,7 +84,7 @@ std::uint32_t Unknowns::add(std::span<double> values, std::uint32_t width, std::
     }
     arrays_[k].values = values.data();
     arrays_[k].name = name;
-    reset_place(k);
+    reset_scalars(k);
     return arrays_[k].offset;
   }
   arrays_.push_back({scalars_, count / width, width, values.data(), std::string(name)});
@@ -102,13 +102,13 @@ void Unknowns::remove(std::size_t number) {
   arrays_[number].name.clear();
   removed_any_ = true;
   ++gaps_;
-  reset_place(number);
+  reset_scalars(number);
   join_gaps(number);
   cut_end();
 }
 
 /// Resets flags, bounds and manifolds of the scalars of arrays[number], for a new array or a gap.
-void Unknowns::reset_place(std::size_t number) {
+void Unknowns::reset_scalars(std::size_t number) {
   const ParameterArray& array = arrays_[number];
   const std::size_t first = array.offset, count = scalars_of(array);
   const auto fill = [&](auto& of, auto value) {

@@ -75,7 +75,7 @@ class Unknowns {
   std::uint64_t version() const { return version_; }
 
  private:
-  void reset_place(std::size_t number);
+  void reset_scalars(std::size_t number);
   void split(std::size_t number, std::uint32_t blocks);
   void erase(std::size_t number);
   void join_gaps(std::size_t number);

@@ -342,7 +342,7 @@ void end_values_of(std::uint32_t problem) {
 }
 
 std::uint32_t CompactTape::position(std::uint64_t id) const {
-  if (id >= open_begin_) return place_[id - open_begin_];
+  if (id >= open_begin_) return position_[id - open_begin_];
   const auto last = ids_.begin() + static_cast<std::ptrdiff_t>(older_);
   return static_cast<std::uint32_t>(std::lower_bound(ids_.begin(), last, id) - ids_.begin());
 }
@@ -353,10 +353,10 @@ void CompactTape::collect_open(std::span<const std::uint64_t> rows) {
   constexpr std::uint32_t kNeeded = 1;
   open_begin_ = tape.mark - tape.tag;
   open_begin_ = std::min(open_begin_, tape.size);
-  place_.assign(tape.size - open_begin_, 0);
+  position_.assign(tape.size - open_begin_, 0);
   const auto need = [&](std::uint64_t id) {
     if (id >= open_begin_) {
-      place_[id - open_begin_] = kNeeded;
+      position_[id - open_begin_] = kNeeded;
     } else {
       open_.push_back(id);
       std::push_heap(open_.begin(), open_.end());
@@ -364,8 +364,8 @@ void CompactTape::collect_open(std::span<const std::uint64_t> rows) {
   };
   for (const std::uint64_t row : rows) need(row);
   for (const BranchMark& branch : branches_) need(branch.condition);
-  for (std::size_t k = place_.size(); k-- > 0;) {
-    if (place_[k] != kNeeded) continue;
+  for (std::size_t k = position_.size(); k-- > 0;) {
+    if (position_[k] != kNeeded) continue;
     const std::uint64_t id = open_begin_ + k;
     ids_.push_back(id);
     const TapeNode& node = tape.nodes[id];
@@ -397,7 +397,7 @@ void CompactTape::collect(std::span<const std::uint64_t> rows) {
   older_ = ids_.size() - newer;
   std::reverse(ids_.begin(), ids_.end());
   for (std::size_t k = older_; k < ids_.size(); ++k)
-    place_[ids_[k] - open_begin_] = static_cast<std::uint32_t>(k);
+    position_[ids_[k] - open_begin_] = static_cast<std::uint32_t>(k);
 }
 
 void CompactTape::assign(std::span<const std::uint64_t> rows) {

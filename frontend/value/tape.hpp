@@ -293,9 +293,9 @@ class CompactTape {
   void collect_open(std::span<const std::uint64_t> rows);
 
   std::vector<std::uint64_t> ids_, open_;
-  std::size_t older_ = 0;             // ids from before the open segment
-  std::uint64_t open_begin_ = 0;      // first node of the open segment
-  std::vector<std::uint32_t> place_;  // by node of the open segment: its position
+  std::size_t older_ = 0;                // ids from before the open segment
+  std::uint64_t open_begin_ = 0;         // first node of the open segment
+  std::vector<std::uint32_t> position_;  // by node of the open segment: its position
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
   std::vector<BranchMark> branches_;

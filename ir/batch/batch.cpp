@@ -29,7 +29,7 @@ class ResidentColumns {
 
   /// How often set() replaced a column that was already device-resident.
   std::uint64_t changes() const { return changes_; }
-  /// Bytes on the host: lists of places.
+  /// Bytes on the host: lists of indices.
   std::size_t bytes() const;
 
   /// Copies what is not on the host yet to these blocks. Any thread, also several at a time.
@@ -201,7 +201,7 @@ bool ResidentColumns::empty() const {
 std::size_t ResidentColumns::bytes() const {
   std::size_t held = 0;
   for (const ResidentColumn& column : columns_)
-    held += column.numbers ? column.places->capacity() * sizeof(std::uint32_t) : 0;
+    held += column.numbers ? column.indices->capacity() * sizeof(std::uint32_t) : 0;
   return held;
 }
 
@@ -214,7 +214,7 @@ void ResidentColumns::copy_to(const RowBlocks& blocks, std::size_t rows) {
     const std::vector<double> numbers = from.numbers->read();
     for (std::size_t row = 0; row < rows; ++row) {
       const RowBlocks::Block& block = blocks.of(row);
-      block.data[c * block.stride + row % RowBlocks::kRows] = numbers[(*from.places)[row]];
+      block.data[c * block.stride + row % RowBlocks::kRows] = numbers[(*from.indices)[row]];
     }
     here_[c] = true;
   }

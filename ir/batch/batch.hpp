@@ -20,13 +20,13 @@ class ResidentData {
   virtual std::vector<double> read() const = 0;
 };
 
-/// The rows of a data column: row i is number places[i] of `numbers`.
+/// The rows of a data column: row i is number indices[i] of `numbers`.
 struct ResidentColumn {
-  using Places = std::shared_ptr<const std::vector<std::uint32_t>>;
+  using Indices = std::shared_ptr<const std::vector<std::uint32_t>>;
   std::shared_ptr<const ResidentData> numbers;
-  Places places;
-  /// For a batch whose rows are those of another batch in another order: the places there.
-  Places places_there = nullptr;
+  Indices indices;
+  /// For a batch whose rows are those of another batch in another order: the indices there.
+  Indices indices_there = nullptr;
 };
 
 class ResidentColumns;
@@ -86,7 +86,7 @@ class Batch {
   /// The numbers are copied to the host when one of them is read. The next change of structure, or
   /// of one of these rows, copies them to the host and ends the residency.
   ///
-  ///   from.places  size() of them, each below from.numbers->size()
+  ///   from.indices  size() of them, each below from.numbers->size()
   void set_resident(std::uint32_t column, ResidentColumn from);
   /// Location of a device-resident column; null if the column is on the host alone.
   const ResidentColumn* resident(std::uint32_t column) const;

@@ -22,27 +22,27 @@ std::size_t RowBlocks::bytes_of(std::size_t stride) const {
                    index_columns_ * sizeof(std::uint32_t));
 }
 
-std::byte* RowBlocks::place_in_pages(std::size_t bytes) {
+std::byte* RowBlocks::take_from_pages(std::size_t bytes) {
   if (pages_.empty() || used_ + bytes > pages_.back().size()) {
     pages_.emplace_back(std::max(bytes, platform::kLargePage));
     used_ = 0;
   }
-  std::byte* const place = pages_.back().data() + used_;
+  std::byte* const memory = pages_.back().data() + used_;
   used_ += bytes;
-  return place;
+  return memory;
 }
 
 RowBlocks::Block RowBlocks::make_block(std::size_t rows) {
   Block block{.rows = rows, .stride = rows + (rows == kRows ? kStagger : 0)};
   const std::size_t bytes = bytes_of(block.stride);
-  std::byte* place = nullptr;
+  std::byte* memory = nullptr;
   if (blocks_.size() * bytes >= kManyBytes) {
-    place = place_in_pages(bytes);
+    memory = take_from_pages(bytes);
   } else {
     block.owned = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    place = block.owned.get();
+    memory = block.owned.get();
   }
-  block.row = reinterpret_cast<std::uint64_t*>(place);
+  block.row = reinterpret_cast<std::uint64_t*>(memory);
   block.data = reinterpret_cast<double*>(block.row + block.stride);
   block.index = reinterpret_cast<std::uint32_t*>(block.data + data_columns_ * block.stride);
   return block;

@@ -87,7 +87,7 @@ class RowBlocks {
 
  private:
   std::size_t bytes_of(std::size_t stride) const;
-  std::byte* place_in_pages(std::size_t bytes);
+  std::byte* take_from_pages(std::size_t bytes);
   Block make_block(std::size_t rows);
 
   std::uint32_t index_columns_, data_columns_;

@@ -31,7 +31,7 @@ void check_indices(const char* call, const Slice& index, std::uint64_t size, Ind
 }
 
 /// Elements per invocation. Their loads are issued together, so that they wait for memory once; no
-/// branch may precede a load (an invalid index loads from a valid place instead).
+/// branch may precede a load (an invalid index loads from a valid index instead).
 std::uint32_t per_invocation(const OpBackend& backend, std::uint32_t most) {
   return backend.limits().occupied_by_few ? 1 : most;
 }
@@ -50,7 +50,7 @@ std::string each(std::uint32_t per, std::string_view pattern, const std::string&
 
 // A complete tile, and single elements. A second load, or a bound in the address, would cost as
 // much as the joint wait gains.
-constexpr std::string_view kGatherPlace = "    uint place_{n} = at({at});\n";
+constexpr std::string_view kGatherIndex = "    uint place_{n} = at({at});\n";
 constexpr std::string_view kGatherLoad =
     "    {t} value_{n} = place_{n} < size ? x(place_{n}) : {t}(0);\n";
 constexpr std::string_view kGatherStore = "    y({at}) = value_{n};\n";
@@ -86,7 +86,7 @@ ComputeKernel gather_source(Type type, std::uint32_t local, std::uint32_t per) {
        .arguments = {{"x", t, Access::read}, {"at", "uint", Access::read}, {"y", t, Access::write}},
        .words = {"count", "size"},
        .body = tile_source(local, per,
-                           each(per, kGatherPlace, t, local) + each(per, kGatherLoad, t, local) +
+                           each(per, kGatherIndex, t, local) + each(per, kGatherLoad, t, local) +
                                each(per, kGatherStore, t, local),
                            codegen::substitute(kGatherOne, {{"t", t}}))});
 }
@@ -164,7 +164,7 @@ ComputeKernel scatter_source(Type type, Accumulation accumulation, std::uint32_t
   parts.arguments = {
       {"x", t, Access::read}, {"at", "uint", Access::read}, {"y", target, Access::read_write}};
   parts.words = {"count", "size"};
-  const std::string whole = each(per, kGatherPlace, t, local) + each(per, kScatterLoad, t, local) +
+  const std::string whole = each(per, kGatherIndex, t, local) + each(per, kScatterLoad, t, local) +
                             each(per, kScatterStore, t, local);
   const std::string one = codegen::substitute(kScatterOne, {{"t", t}});
   parts.body = codegen::substitute(tile_source(local, per, whole, one),
@@ -209,10 +209,10 @@ void scatter_on_cpu(Combine combine, const Slice& x, const Slice& index, const S
   T* to = reinterpret_cast<T*>(target.storage->write_host(true) + target.byte_offset());
   for (std::uint64_t i = 0; i < index.size; ++i) {
     if (at[i] >= target.size) continue;
-    T& place = to[at[i]];
-    place = combine == Combine::store
-                ? from[i]
-                : static_cast<T>(static_cast<W>(place) + static_cast<W>(from[i]));
+    T& element = to[at[i]];
+    element = combine == Combine::store
+                  ? from[i]
+                  : static_cast<T>(static_cast<W>(element) + static_cast<W>(from[i]));
   }
 }
 

@@ -243,7 +243,7 @@ class MapCall {
   }
 
   /// "x0(i)", "x0(0)" or the position from strides.
-  std::string place(std::size_t k) const {
+  std::string offset_of(std::size_t k) const {
     if (steps_[k] == Step::dense) return text("x", k, "(i)");
     if (steps_[k] == Step::shared) return text("x", k, "(0)");
     std::string sum;
@@ -278,7 +278,7 @@ class MapCall {
     std::string members, loads, call = "element(", declared, stores;
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
       members += text("  ", type, " a", k, ";\n");
-      loads += text("  item.a", k, " = ", load_source(types_[k], precision_, place(k)), ";\n");
+      loads += text("  item.a", k, " = ", load_source(types_[k], precision_, offset_of(k)), ";\n");
       call += text(k > 0 ? ", item.a" : "item.a", k);
     }
     call += number_arguments(fitted, precision_);

@@ -96,12 +96,12 @@ void load_tile(const HostInput& input, std::span<const std::uint32_t> sizes, std
       return;
     }
     for (std::size_t i = 0; i < n; ++i) {
-      std::size_t place = 0, rest = first + i;
+      std::size_t offset = 0, rest = first + i;
       if (input.step == Step::strided) {
         for (std::size_t d = sizes.size(); d-- > 0; rest /= sizes[d])
-          place += rest % sizes[d] * input.strides[d];
+          offset += rest % sizes[d] * input.strides[d];
       }
-      out[i] = static_cast<T>(data[place]);
+      out[i] = static_cast<T>(data[offset]);
     }
   });
 }

@@ -38,7 +38,7 @@ std::string buffers(const KernelParts& parts) {
   return out;
 }
 
-constexpr std::string_view kPlaces = R"(
+constexpr std::string_view kAccessors = R"(
 uint linear_group() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 uint linear_item() { return linear_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x; }
 )";
@@ -67,7 +67,7 @@ ComputeKernel make_kernel(const KernelParts& parts) {
   code += "\nlayout(local_size_x = " + std::to_string(x) + ", local_size_y = " + std::to_string(y) +
           ", local_size_z = " + std::to_string(z) + ") in;\n\n";
   code += push_constants(parts) + "\n" + buffers(parts);
-  code += kPlaces;
+  code += kAccessors;
   if (!parts.functions.empty()) code += "\n" + parts.functions;
   add_break(code);
   code += "\nvoid main() {\n" + parts.body;

@@ -62,8 +62,8 @@ bool Chain::goes_on(const OpCall& call) const {
 bool Chain::next(const OpCall& call, const hybrid::TaskShape& shape) {
   const ir::Hash128 key = key_of_task(shape);
   const std::optional<ir::Hash128> sign = signature(call, key);
-  const auto before = sign ? places_.find(*sign) : places_.end();
-  if (before != places_.end()) {
+  const auto before = sign ? op_of_signature_.find(*sign) : op_of_signature_.end();
+  if (before != op_of_signature_.end()) {
     const std::size_t loop = before->second;
     if (loop > 0) finish(0, loop);
     finish(loop, ops_.size());
@@ -86,7 +86,7 @@ bool Chain::next(const OpCall& call, const hybrid::TaskShape& shape) {
     placed_.reset();
     found = plan_ != nullptr;
   }
-  if (sign) places_.try_emplace(*sign, ops_.size());
+  if (sign) op_of_signature_.try_emplace(*sign, ops_.size());
   ChainOp& op = ops_.emplace_back();
   op.key = key;
   op.shape = shape;
@@ -190,7 +190,7 @@ void Chain::finish(std::size_t begin, std::size_t end) {
 /// Starts a chain with the next operation.
 void Chain::start_anew() {
   ops_.clear();
-  places_.clear();
+  op_of_signature_.clear();
   seen_.clear();
   plan_ = nullptr;
   placed_.reset();

@@ -99,7 +99,7 @@ class Chain {
   void start_anew();
 
   std::vector<ChainOp> ops_;
-  std::unordered_map<ir::Hash128, std::size_t> places_;  // index in ops_, by signature
+  std::unordered_map<ir::Hash128, std::size_t> op_of_signature_;  // index in ops_, by signature
   std::unordered_set<const Storage*> seen_;
   bool read_ = false;  // since the last operation
   std::uint64_t id_ = 0;

@@ -62,7 +62,7 @@ Tensor reduce(const char* call, const Tensor& a, detail::FusedReduction reductio
   }
   const Type type = own.type == Type::f16 ? Type::f32 : own.type;
   if (reduction == detail::FusedReduction::argmax || reduction == detail::FusedReduction::argmin)
-    detail::check_places(call, type, depth);
+    detail::check_index_range(call, type, depth);
   Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
   if (depth == 0) return full(out.shape(), 0, type).evaluate();

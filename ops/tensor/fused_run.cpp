@@ -55,24 +55,24 @@ const TileKernel<T>& tile_kernel(const ir::Program& program) {
   return kernels.emplace(key, TileKernel<T>(with_columns(program))).first->second;
 }
 
-/// Calls f(place, run, step) for the runs of elements [first, first + n) of a loop along its last
-/// axis: `run` elements, `step` apart, beginning `place` elements after the view's first.
+/// Calls f(offset, run, step) for the runs of elements [first, first + n) of a loop along its last
+/// axis: `run` elements, `step` apart, beginning `offset` elements after the view's first.
 template <class F>
 void for_runs(const Shape& shape, const Strides& strides, std::uint64_t first, std::size_t n,
               const F& f) {
   const std::size_t last = shape.size() - 1;
   while (n > 0) {
     std::uint64_t rest = first;
-    std::int64_t place = 0;
+    std::int64_t offset = 0;
     for (std::size_t axis = last; axis > 0; --axis) {
       const auto size = static_cast<std::uint64_t>(shape[axis]);
-      place += static_cast<std::int64_t>(rest % size) * strides[axis];
+      offset += static_cast<std::int64_t>(rest % size) * strides[axis];
       rest /= size;
     }
-    place += static_cast<std::int64_t>(rest) * strides[0];
+    offset += static_cast<std::int64_t>(rest) * strides[0];
     const auto inner = static_cast<std::uint64_t>(shape[last]);
     const std::size_t run = std::min<std::size_t>(n, inner - first % inner);
-    f(place, run, strides[last]);
+    f(offset, run, strides[last]);
     first += run;
     n -= run;
   }
@@ -81,8 +81,8 @@ void for_runs(const Shape& shape, const Strides& strides, std::uint64_t first, s
 template <class T, class From>
 void read_tile(const From* from, const Shape& shape, const Strides& strides, std::uint64_t first,
                std::size_t n, T* to) {
-  for_runs(shape, strides, first, n, [&](std::int64_t place, std::size_t run, std::int64_t step) {
-    const From* source = from + place;
+  for_runs(shape, strides, first, n, [&](std::int64_t offset, std::size_t run, std::int64_t step) {
+    const From* source = from + offset;
     for (std::size_t k = 0; k < run; ++k)
       to[k] = static_cast<T>(source[static_cast<std::int64_t>(k) * step]);
     to += run;
@@ -160,9 +160,9 @@ void map_typed(const FusedLoop& loop, std::span<const View> outputs, const Strid
           continue;
         }
         for_runs(loop.shape, *strides, first, n,
-                 [&](std::int64_t place, std::size_t run, std::int64_t step) {
+                 [&](std::int64_t offset, std::size_t run, std::int64_t step) {
                    for (std::size_t i = 0; i < run; ++i)
-                     to[k][place + static_cast<std::int64_t>(i) * step] = *from++;
+                     to[k][offset + static_cast<std::int64_t>(i) * step] = *from++;
                  });
       }
     }
@@ -175,7 +175,7 @@ struct Accumulator {
   FusedReduction reduction;
   double sum = 0;
   T best = 0;
-  std::uint64_t place = ~std::uint64_t{0};
+  std::uint64_t index = ~std::uint64_t{0};
 
   void add(T value, std::uint64_t at) {
     if (reduction == FusedReduction::sum) {
@@ -183,26 +183,26 @@ struct Accumulator {
       return;
     }
     const bool least = reduction == FusedReduction::min || reduction == FusedReduction::argmin;
-    const bool none = place == ~std::uint64_t{0};
+    const bool none = index == ~std::uint64_t{0};
     const bool better = least ? value < best : value > best;
     if (none || (!std::isnan(best) && (std::isnan(value) || better))) {
       best = value;
-      place = at;
+      index = at;
     }
   }
   void add(const Accumulator& later) {
     sum += later.sum;
-    if (reduction != FusedReduction::sum && later.place != ~std::uint64_t{0})
-      add(later.best, later.place);
+    if (reduction != FusedReduction::sum && later.index != ~std::uint64_t{0})
+      add(later.best, later.index);
   }
   T result() const {
     constexpr T kInfinity = std::numeric_limits<T>::infinity();
     switch (reduction) {
       case FusedReduction::sum: return static_cast<T>(sum);
       case FusedReduction::argmax:
-      case FusedReduction::argmin: return static_cast<T>(place);
-      case FusedReduction::max: return place == ~std::uint64_t{0} ? -kInfinity : best;
-      case FusedReduction::min: return place == ~std::uint64_t{0} ? kInfinity : best;
+      case FusedReduction::argmin: return static_cast<T>(index);
+      case FusedReduction::max: return index == ~std::uint64_t{0} ? -kInfinity : best;
+      case FusedReduction::min: return index == ~std::uint64_t{0} ? kInfinity : best;
     }
     return T{};
   }
@@ -602,9 +602,10 @@ void reduce_on_device(OpBackend& backend, const FusedLoop& loop, FusedReduction 
   if (loop.count() * size_of(loop.type) <= backend.limits().binding_bytes)
     return launch_reduce(backend, loop, reduction, outputs, depth, results);
   const std::uint64_t most = bound_at_once(backend, form_of(loop), loop);
-  const bool places = reduction == FusedReduction::argmax || reduction == FusedReduction::argmin;
+  const bool finds_index =
+      reduction == FusedReduction::argmax || reduction == FusedReduction::argmin;
   const std::uint64_t step = depth <= most ? most / std::max<std::uint64_t>(depth, 1) : 0;
-  if (loop.count() <= most || (step == 0 && (outputs > 1 || places)))
+  if (loop.count() <= most || (step == 0 && (outputs > 1 || finds_index)))
     return launch_reduce(backend, loop, reduction, outputs, depth, results);
   for (std::uint64_t first = 0; step > 0 && first < outputs; first += step) {
     const std::uint64_t some = std::min(step, outputs - first);

@@ -165,7 +165,7 @@ Argument argument(OpBackend& backend, const View& view, std::uint64_t count, Typ
           .access = access};
 }
 
-void check_places(const char* call, Type type, std::int64_t entries) {
+void check_index_range(const char* call, Type type, std::int64_t entries) {
   const std::int64_t exact = type == Type::f16 ? 1 << 11 : 1 << 24;
   if (type == Type::f64 || entries <= exact) return;
   throw Error(ErrorCode::InvalidArgument,

@@ -93,7 +93,7 @@ std::optional<Tensor> reshaped_number(const Tensor& tensor, const Shape& shape);
 Type common_type(const char* call, std::span<const Tensor> tensors);
 /// Checks that indices along an axis are exact as numbers of the tensor's type. Throws
 /// Error{InvalidArgument} "argmax: expected at most 16777216 entries of f32, got 16777217".
-void check_places(const char* call, Type type, std::int64_t entries);
+void check_index_range(const char* call, Type type, std::int64_t entries);
 /// The device on which one of them was placed. Throws Error{InvalidArgument} for two devices.
 std::optional<Device> common_device(const char* call, std::span<const Tensor> tensors);
 

@@ -96,9 +96,9 @@ void VulkanRecorder::order(std::span<const Use> uses) {
     for (auto& [memory, ranges] : ranges_) ranges.clear();
   }
   for (const Use& use : uses) {
-    const auto [place, fresh] = ranges_.try_emplace(&as_vulkan(*use.memory));
+    const auto [entry, fresh] = ranges_.try_emplace(&as_vulkan(*use.memory));
     if (fresh) used_.push_back(*use.memory);
-    place->second.push_back(use.range);
+    entry->second.push_back(use.range);
   }
 }
 

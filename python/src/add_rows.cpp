@@ -48,11 +48,11 @@ class Chosen {
 };
 
 /// The array and coordinate of an unknown, or of a number of a data array.
-class Places {
+class Locations {
  public:
-  explicit Places(const LeafArrays& arrays) : arrays_(arrays) {}
+  explicit Locations(const LeafArrays& arrays) : arrays_(arrays) {}
 
-  std::uint64_t place(Index leaf) const {
+  std::uint64_t location(Index leaf) const {
     if (is_datum(leaf)) return std::uint64_t{kOfData | array_of_datum(leaf)} << 32;
     const std::uint32_t array = array_of(arrays_.unknowns, leaf);
     const Parameters& x = arrays_.unknowns[array];
@@ -81,10 +81,10 @@ class Places {
 
 /// The blocks of a group by what their leaves read: blocks that read the same coordinates of the
 /// same arrays are together.
-std::vector<Chosen> by_places(const RowGroup& group, const Places& places) {
+std::vector<Chosen> by_location(const RowGroup& group, const Locations& locations) {
   const std::size_t count = group.count();
   const auto divides = [&](const Column& column) {
-    return !places.has_one() && !column.is_constant();
+    return !locations.has_one() && !column.is_constant();
   };
   std::vector<std::uint32_t> class_of;
   std::uint32_t classes = 1;
@@ -95,7 +95,8 @@ std::vector<Chosen> by_places(const RowGroup& group, const Places& places) {
     std::pair<std::uint32_t, std::uint64_t> last = {0, ~std::uint64_t{0}};
     std::uint32_t number = 0;
     for (std::size_t b = 0; b < count; ++b) {
-      const std::pair<std::uint32_t, std::uint64_t> key = {class_of[b], places.place(column[b])};
+      const std::pair<std::uint32_t, std::uint64_t> key = {class_of[b],
+                                                           locations.location(column[b])};
       if (key != last) {
         number = numbers.emplace(key, static_cast<std::uint32_t>(numbers.size())).first->second;
         last = key;
@@ -157,12 +158,13 @@ std::vector<Value> write_rows(const RowGroup& group, Unknown&& unknown, Data&& d
 /// One map: some blocks of a group, with the columns that they read.
 class Map {
  public:
-  Map(const LeafArrays& arrays, const RowGroup& group, const Places& places, const Chosen& blocks);
+  Map(const LeafArrays& arrays, const RowGroup& group, const Locations& locations,
+      const Chosen& blocks);
 
   void add(Problem& problem, const AddOptions& options, AddedRows& added) const;
 
  private:
-  void add_unknowns(const Places& places);
+  void add_unknowns(const Locations& locations);
   void add_data();
   std::vector<Value> write(Element e) const;
 
@@ -176,27 +178,28 @@ class Map {
   std::span<const double> data_;  ///< blocks x data columns
 };
 
-Map::Map(const LeafArrays& arrays, const RowGroup& group, const Places& places,
+Map::Map(const LeafArrays& arrays, const RowGroup& group, const Locations& locations,
          const Chosen& blocks)
     : arrays_(arrays), group_(group), blocks_(blocks) {
-  add_unknowns(places);
+  add_unknowns(locations);
   add_data();
 }
 
-void Map::add_unknowns(const Places& places) {
+void Map::add_unknowns(const Locations& locations) {
   const std::size_t count = blocks_.size();
   std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> columns;
   for (const Column& unknowns : group_.unknowns) {
     const Index first = unknowns[blocks_[0]];
-    const std::uint64_t place = places.place(first);
-    const auto array = static_cast<std::uint32_t>(place >> 32);
-    const auto coordinate = static_cast<int>(static_cast<std::uint32_t>(place));
+    const std::uint64_t location = locations.location(first);
+    const auto array = static_cast<std::uint32_t>(location >> 32);
+    const auto coordinate = static_cast<int>(static_cast<std::uint32_t>(location));
     if (unknowns.is_constant()) {
-      leaves_.push_back({array, coordinate, true, places.block(array, first)});
+      leaves_.push_back({array, coordinate, true, locations.block(array, first)});
       continue;
     }
     std::vector<std::uint32_t> column(count);
-    for (std::size_t k = 0; k < count; ++k) column[k] = places.block(array, unknowns[blocks_[k]]);
+    for (std::size_t k = 0; k < count; ++k)
+      column[k] = locations.block(array, unknowns[blocks_[k]]);
     const auto same = [&](const auto& other) {
       return other.first == array && other.second == column;
     };
@@ -292,23 +295,23 @@ Loss traced_loss(const ArrayGraph& graph, NodeId root) {
 
 void add_rows(Problem& problem, const LeafArrays& arrays, const RowGroup& group,
               const AddOptions& options, AddedRows& added) {
-  const Places places(arrays);
-  for (const Chosen& blocks : by_places(group, places))
-    Map(arrays, group, places, blocks).add(problem, options, added);
+  const Locations locations(arrays);
+  for (const Chosen& blocks : by_location(group, locations))
+    Map(arrays, group, locations, blocks).add(problem, options, added);
 }
 
 namespace {
 
 /// The rows of a group with one block.
 std::vector<Value> write_block(const LeafArrays& arrays, const RowGroup& group) {
-  const Places places(arrays);
+  const Locations locations(arrays);
   const auto unknown = [&](std::uint32_t k) -> Value {
     const Index leaf = group.unknowns[k][0];
-    const std::uint64_t place = places.place(leaf);
-    const auto array = static_cast<std::uint32_t>(place >> 32);
-    const Index block = places.block(array, leaf);
+    const std::uint64_t location = locations.location(leaf);
+    const auto array = static_cast<std::uint32_t>(location >> 32);
+    const Index block = locations.block(array, leaf);
     if ((array & kOfData) != 0) return arrays.data[array & ~kOfData][block];
-    return arrays.unknowns[array](block, static_cast<int>(static_cast<std::uint32_t>(place)));
+    return arrays.unknowns[array](block, static_cast<int>(static_cast<std::uint32_t>(location)));
   };
   const auto data = [&](std::uint32_t k) -> Value { return group.data[k].values[0]; };
   return write_rows(group, unknown, data);

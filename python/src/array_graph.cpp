@@ -231,23 +231,23 @@ const ArrayGraph::Accumulation* ArrayGraph::accumulation(NodeId node) const {
 namespace {
 
 /// Elements of a node from a position on, in the place of a stand-in.
-struct Place {
+struct NodeSlice {
   NodeId node = 0;
   Index shift = 0;
 };
 
 /// Makes a copied node read what stand-ins stand for.
-void read_at(ArrayGraph::Node& node, std::size_t operand, const Place& place) {
-  node.operands[operand].node = place.node;
-  if (place.shift == 0) return;
+void read_at(ArrayGraph::Node& node, std::size_t operand, const NodeSlice& slice) {
+  node.operands[operand].node = slice.node;
+  if (slice.shift == 0) return;
   if (node.kind == ArrayGraph::Kind::apply || node.kind == ArrayGraph::Kind::reduce) {
-    node.operands[operand].layout.offset += place.shift;
+    node.operands[operand].layout.offset += slice.shift;
     return;
   }
   ArrayGraph::Lists moved = *node.lists;
   for (std::size_t k = 0; k < moved.positions.size(); ++k)
     if (node.kind == ArrayGraph::Kind::gather || moved.parts[k] == operand)
-      moved.positions[k] += place.shift;
+      moved.positions[k] += slice.shift;
   node.lists = std::make_shared<const ArrayGraph::Lists>(std::move(moved));
 }
 
@@ -260,8 +260,8 @@ class Body {
 
   void mark(NodeId id) { differs_.at(id - begin_) = 1; }
   bool differs(NodeId id) const { return id >= begin_ && differs_[id - begin_] != 0; }
-  void put(NodeId id, Place place) { now_[id - begin_] = place; }
-  Place at(NodeId id) const { return id < begin_ ? Place{id, 0} : now_[id - begin_]; }
+  void put(NodeId id, NodeSlice slice) { now_[id - begin_] = slice; }
+  NodeSlice at(NodeId id) const { return id < begin_ ? NodeSlice{id, 0} : now_[id - begin_]; }
 
   ArrayGraph::Node copy_of(const ArrayGraph::Node& node) const {
     ArrayGraph::Node copy = node;
@@ -273,14 +273,14 @@ class Body {
  private:
   NodeId begin_;
   std::vector<std::uint8_t> differs_;
-  std::vector<Place> now_;
+  std::vector<NodeSlice> now_;
 };
 
 /// Values of `size` elements, one after the other.
-NodeId joined(ArrayGraph& graph, const std::vector<Place>& values, Index size) {
+NodeId joined(ArrayGraph& graph, const std::vector<NodeSlice>& values, Index size) {
   std::vector<NodeId> sources;
   std::vector<Index> parts, positions;
-  for (const Place& value : values) {
+  for (const NodeSlice& value : values) {
     for (Index i = 0; i < size; ++i) {
       parts.push_back(static_cast<Index>(sources.size()));
       positions.push_back(value.shift + i);
@@ -327,7 +327,7 @@ std::vector<NodeId> ArrayGraph::repeat(NodeId begin, std::size_t count,
                                         std::to_string(nodes_[c.result].size));
   const std::vector<NodeId> copied = differing(begin, sliced, carried);
   Body body(begin, nodes_.size() - begin);
-  std::vector<std::vector<Place>> values;  // of each carried one
+  std::vector<std::vector<NodeSlice>> values;  // of each carried one
   for (const Carried& c : carried) values.push_back({{c.start, 0}});
   for (std::size_t k = 0; k < count; ++k) {
     for (const Sliced& s : sliced)
@@ -365,8 +365,8 @@ std::vector<std::pair<NodeId, Index>> ArrayGraph::copy(NodeId begin, NodeId end,
   std::vector<std::pair<NodeId, Index>> out;
   for (const NodeId result : results) {
     require(result);
-    const Place place = result < end ? body.at(result) : Place{result, 0};
-    out.emplace_back(place.node, place.shift);
+    const NodeSlice slice = result < end ? body.at(result) : NodeSlice{result, 0};
+    out.emplace_back(slice.node, slice.shift);
   }
   return out;
 }

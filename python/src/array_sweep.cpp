@@ -94,7 +94,7 @@ std::vector<std::uint8_t> reading_elements(const ArrayGraph& graph, NodeId root)
   return out;
 }
 
-/// Finds what is needed, and gives arrays their places.
+/// Finds what is needed, and gives arrays their offsets.
 class ArraySweep::Maker {
  public:
   Maker(const ArrayGraph& graph, NodeId root, ArraySweep& sweep)
@@ -114,7 +114,7 @@ class ArraySweep::Maker {
 
  private:
   struct Array {
-    std::uint32_t place = 0;
+    std::uint32_t position = 0;
     bool constant = false, moves = false;
   };
 
@@ -124,7 +124,7 @@ class ArraySweep::Maker {
   void write_unknowns(const ArrayGraph::Node& node, NodeId id, Instruction& made);
   void write_pieces(const ArrayGraph::Node& node, Instruction& made);
   void write_sums(NodeId id, Instruction& made);
-  std::uint32_t take_place(std::uint32_t size);
+  std::uint32_t take_offset(std::uint32_t size);
   Read read_of(NodeId node, const Layout& layout) const;
   void add_constants(NodeId id, std::span<const double> numbers);
   void mix(std::uint64_t number) { sweep_.hash_ = ir::mix64(sweep_.hash_ ^ number) + 1; }
@@ -137,7 +137,7 @@ class ArraySweep::Maker {
   std::vector<std::size_t> count_;                            // by node: elements that are needed
   std::vector<NodeId> last_;                                  // by node: the last that reads it
   std::vector<Array> arrays_;                                 // by node
-  std::map<std::uint32_t, std::vector<std::uint32_t>> free_;  // places, by size
+  std::map<std::uint32_t, std::vector<std::uint32_t>> free_;  // offsets, by size
   std::size_t numbers_ = 0;                                   // of all needed arrays
 };
 
@@ -206,20 +206,20 @@ void ArraySweep::Maker::write_sums(NodeId id, Instruction& made) {
   made.pieces = static_cast<std::uint32_t>(sweep_.sums_.size()) - made.first;
 }
 
-std::uint32_t ArraySweep::Maker::take_place(std::uint32_t size) {
+std::uint32_t ArraySweep::Maker::take_offset(std::uint32_t size) {
   std::vector<std::uint32_t>& free = free_[size];
   if (free.empty()) {
     free.push_back(sweep_.numbers_);
     sweep_.numbers_ += size;
   }
-  const std::uint32_t place = free.back();
+  const std::uint32_t position = free.back();
   free.pop_back();
-  return place;
+  return position;
 }
 
 ArraySweep::Read ArraySweep::Maker::read_of(NodeId node, const Layout& layout) const {
   const Array& array = arrays_[node];
-  return {.first = array.place,
+  return {.first = array.position,
           .size = static_cast<std::uint32_t>(graph_[node].size),
           .constant = array.constant,
           .moves = array.moves,
@@ -235,7 +235,8 @@ void ArraySweep::Maker::mix(const Read& read) {
 }
 
 void ArraySweep::Maker::add_constants(NodeId id, std::span<const double> numbers) {
-  arrays_[id] = {.place = static_cast<std::uint32_t>(sweep_.constants_.size()), .constant = true};
+  arrays_[id] = {.position = static_cast<std::uint32_t>(sweep_.constants_.size()),
+                 .constant = true};
   sweep_.constants_.insert(sweep_.constants_.end(), numbers.begin(), numbers.end());
 }
 
@@ -312,8 +313,8 @@ void ArraySweep::Maker::write(NodeId id) {
   }
   const auto reads = std::span<const Read>(sweep_.reads_).subspan(made.first_read);
   made.moves |= std::ranges::any_of(reads, &Read::moves);
-  made.place = take_place(made.size);
-  arrays_[id] = {.place = made.place, .constant = false, .moves = made.moves};
+  made.position = take_offset(made.size);
+  arrays_[id] = {.position = made.position, .constant = false, .moves = made.moves};
   sweep_.longest_ = std::max(sweep_.longest_, made.size);
   if (made.kind == Kind::reduce)
     sweep_.longest_ = std::max(sweep_.longest_, made.size * made.extent);
@@ -329,10 +330,10 @@ void ArraySweep::Maker::write(NodeId id) {
       mix((std::uint64_t{sums.from} << 32) | sums.count);
   for (const Read& read : reads) mix(read);
   sweep_.instructions_.push_back(made);
-  // Arrays that nothing reads any more are released after the result has its place.
+  // Arrays that nothing reads any more are released after the result has its offset.
   const auto release = [&](NodeId from) {
     if (last_[from] != id || arrays_[from].constant) return;
-    free_[static_cast<std::uint32_t>(graph_[from].size)].push_back(arrays_[from].place);
+    free_[static_cast<std::uint32_t>(graph_[from].size)].push_back(arrays_[from].position);
     last_[from] = root_ + 1;  // once
   };
   if (scan != nullptr) return release(scan->operand.node);
@@ -498,9 +499,9 @@ class ArraySweep::Run {
   }
 
  private:
-  double* values() const { return values_ + now_->place; }
+  double* values() const { return values_ + now_->position; }
   double* tangents(std::size_t c) const {
-    return tangents_ + std::size_t{now_->place} * width_ + c * now_->size;
+    return tangents_ + std::size_t{now_->position} * width_ + c * now_->size;
   }
   const double* array(const Read& read) const {
     return (read.constant ? sweep_.constants_.data() : values_) + read.first;

@@ -57,9 +57,9 @@ class ArraySweep {
 
   /// Elements of an array in the order of a view.
   struct Read {
-    std::uint32_t first = 0;  ///< place of the array
+    std::uint32_t first = 0;  ///< offset of the array
     std::uint32_t size = 0;   ///< of the array: distance of the columns of its tangents
-    bool constant = false;    ///< its place is in constants_
+    bool constant = false;    ///< its numbers are in constants_
     bool moves = false;       ///< it has tangents
     Layout layout;            ///< simplified
   };
@@ -76,7 +76,7 @@ class ArraySweep {
     Kind kind = Kind::apply;
     ir::Op op = ir::Op::Literal;
     bool moves = false;
-    std::uint32_t size = 0, place = 0;  ///< of the result
+    std::uint32_t size = 0, position = 0;  ///< of the result
     /// reduce, products: as Node::extent; scan: elements of one step
     std::uint32_t extent = 1;
     std::uint32_t first_read = 0;

@@ -151,9 +151,9 @@ struct Graph {
   std::vector<std::pair<NodeId, Index>> copy(
       NodeId begin, NodeId end, const std::vector<std::tuple<NodeId, NodeId, Index>>& given,
       const std::vector<NodeId>& results) {
-    std::vector<ArrayGraph::Given> places;
-    for (const auto& [stand_in, node, shift] : given) places.push_back({stand_in, node, shift});
-    return graph.copy(begin, end, places, results);
+    std::vector<ArrayGraph::Given> stand_ins;
+    for (const auto& [stand_in, node, shift] : given) stand_ins.push_back({stand_in, node, shift});
+    return graph.copy(begin, end, stand_ins, results);
   }
 
   NodeId numbers(const Doubles& values) { return graph.numbers({values.begin(), values.end()}); }

@@ -231,7 +231,7 @@ py::tuple covariance(Bound& bound, const std::vector<std::size_t>& arrays,
     options.null_space_rank = -1;
   }
   std::vector<ParameterBlock> all, blocks;
-  std::vector<std::size_t> places;  // of the blocks' scalars among all
+  std::vector<std::size_t> positions;  // of the blocks' scalars among all
   std::vector<std::string> missing;
   std::size_t size = 0;
   Eigen::MatrixXd found;
@@ -246,7 +246,7 @@ py::tuple covariance(Bound& bound, const std::vector<std::size_t>& arrays,
         const auto width = static_cast<std::size_t>(x.width());
         if (covariance.determines(all.back())) {
           blocks.push_back(all.back());
-          for (std::size_t k = 0; k < width; ++k) places.push_back(size + k);
+          for (std::size_t k = 0; k < width; ++k) positions.push_back(size + k);
         } else {
           missing.push_back(block_text(problem, {number, b}));
         }
@@ -265,9 +265,9 @@ py::tuple covariance(Bound& bound, const std::vector<std::size_t>& arrays,
     for (py::ssize_t j = 0; j < n; ++j)
       entry(i, j) = i == j ? std::numeric_limits<double>::infinity()
                            : std::numeric_limits<double>::quiet_NaN();
-  for (std::size_t i = 0; i < places.size(); ++i)
-    for (std::size_t j = 0; j < places.size(); ++j)
-      entry(static_cast<py::ssize_t>(places[i]), static_cast<py::ssize_t>(places[j])) =
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    for (std::size_t j = 0; j < positions.size(); ++j)
+      entry(static_cast<py::ssize_t>(positions[i]), static_cast<py::ssize_t>(positions[j])) =
           found(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j));
   return py::make_tuple(out.array(), missing);
 }

@@ -20,7 +20,7 @@ namespace {
 
 /// Arrays and coordinates that leaves of a group may read, in different combinations; more than
 /// these mean that the blocks are not the function's own.
-constexpr std::size_t kMostPlaces = 64;
+constexpr std::size_t kMostAddresses = 64;
 
 /// Operations of different rows from which on all rows are one block.
 constexpr std::size_t kMostDifferent = 10'000;
@@ -46,7 +46,7 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
           Index unknowns) {
   const std::vector<std::uint32_t> array_of = arrays_by_unknown(arrays, unknowns);
   for (const RowGroup& group : groups) {
-    std::set<std::vector<Index>> places;
+    std::set<std::vector<Index>> addresses;
     std::vector<Index> last, now;
     for (std::size_t b = 0; b < group.rows.size(); ++b) {
       now.clear();
@@ -57,7 +57,7 @@ bool fits(const std::vector<UnknownArray>& arrays, const std::vector<RowGroup>& 
       }
       if (now == last) continue;
       last = now;
-      if (places.insert(now).second && places.size() > kMostPlaces) return false;
+      if (addresses.insert(now).second && addresses.size() > kMostAddresses) return false;
     }
   }
   return true;

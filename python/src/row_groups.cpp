@@ -314,11 +314,11 @@ std::uint32_t Expression::write_numbers(const std::vector<double>& numbers, Colu
 /// The blocks with each part, in the order in which the parts first appear.
 std::vector<BlockRows> divided(const BlockRows& blocks, const std::vector<Index>& parts) {
   std::vector<BlockRows> out;
-  std::unordered_map<Index, std::size_t> place;
+  std::unordered_map<Index, std::size_t> index_of_part;
   for (std::size_t begin = 0; begin < blocks.count();) {
     std::size_t end = begin + 1;
     while (end < blocks.count() && parts[end] == parts[begin]) ++end;
-    const auto [at, is_new] = place.emplace(parts[begin], out.size());
+    const auto [at, is_new] = index_of_part.emplace(parts[begin], out.size());
     if (is_new) out.push_back({blocks.width, {}});
     std::vector<Index>& rows = out[at->second].rows;
     const auto first = blocks.rows.begin();

@@ -371,8 +371,8 @@ def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
 
 
 @functools.lru_cache(maxsize=None)
-def _places(n: int) -> tuple[np.ndarray, ...]:
-    """Of the adjugate of n x n numbers, row by row, n from 2 to 4: signs, and the places of factors whose
+def _minor_indices(n: int) -> tuple[np.ndarray, ...]:
+    """Of the adjugate of n x n numbers, row by row, n from 2 to 4: signs, and the indices of factors whose
     products are summed with alternating signs. For n = 4 the second factors are minors of two rows."""
     at = np.arange(n * n).reshape(n, n)
     kept = [[k for k in range(n) if k != i] for i in range(n)]
@@ -394,11 +394,11 @@ def _places(n: int) -> tuple[np.ndarray, ...]:
     return (np.array(signs), *np.array(factors).T.copy())
 
 
-def _of_places(trace: Trace, flat: Array, places: np.ndarray) -> Array:
-    """flat[..., places]."""
+def _take(trace: Trace, flat: Array, indices: np.ndarray) -> Array:
+    """flat[..., indices]."""
     if flat.ndim == 1:
-        return trace.wrap(trace.graph.gather(flat._whole_node(), places), places.shape)
-    return flat[..., places]
+        return trace.wrap(trace.graph.gather(flat._whole_node(), indices), indices.shape)
+    return flat[..., indices]
 
 
 class _Adjugate:
@@ -407,17 +407,17 @@ class _Adjugate:
     def __init__(self, trace: Trace, m: Array) -> None:
         n = m.shape[-1]
         flat = m.reshape(m.shape[:-2] + (n * n,))
-        signs, *places = _places(n)
+        signs, *indices = _minor_indices(n)
         if n == 2:
-            found = _of_places(trace, flat, places[0])
+            found = _take(trace, flat, indices[0])
         elif n == 3:
-            a, b, c, d = (_of_places(trace, flat, p) for p in places)
+            a, b, c, d = (_take(trace, flat, p) for p in indices)
             found = a * b - c * d
         else:
             p, q = np.array(list(itertools.combinations(range(4), 2))).T
-            a, b, c, d = (_of_places(trace, flat, np.concatenate([k, k + 8])) for k in (p, q + 4, q, p + 4))
+            a, b, c, d = (_take(trace, flat, np.concatenate([k, k + 8])) for k in (p, q + 4, q, p + 4))
             minors = a * b - c * d
-            a, b, c = (_of_places(trace, flat, places[k]) * _of_places(trace, minors, places[k + 1])
+            a, b, c = (_take(trace, flat, indices[k]) * _take(trace, minors, indices[k + 1])
                        for k in (0, 2, 4))
             found = a - b + c
         #: det(m) m⁻¹, and det(m)
@@ -426,7 +426,7 @@ class _Adjugate:
 
 
 def _adjugate(trace: Trace, m: Array) -> _Adjugate:
-    key = m._whole_place()
+    key = m._identity()
     if key not in trace.factors:
         trace.factors[key] = _Adjugate(trace, m)
     return trace.factors[key]

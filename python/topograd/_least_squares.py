@@ -686,8 +686,8 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
             numbers = numbers * np.repeat(_row_scales(a, f), np.diff(starts))
         if not dense:
             return csr_matrix((numbers, columns, starts), shape=(f.size, x.size))
-        places = np.repeat(np.arange(f.size) * x.size, np.diff(starts)) + columns
-        return np.bincount(places, numbers, f.size * x.size).reshape(f.size, x.size)
+        entries = np.repeat(np.arange(f.size) * x.size, np.diff(starts)) + columns
+        return np.bincount(entries, numbers, f.size * x.size).reshape(f.size, x.size)
 
     at_end = jacobian() if f.size * x.size <= _MOST_IN_ENGINE else None
     gradient = (np.dot(f, at_end) if a.loss == "linear" and isinstance(at_end, np.ndarray)

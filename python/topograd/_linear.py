@@ -103,16 +103,16 @@ def _is_filter(function: Callable, x: Any, others: tuple) -> bool:
             not any(np.iscomplexobj(v) for v in others))
 
 
-def _of_argument(function: Callable, place: int, name: str) -> Callable:
+def _of_argument(function: Callable, position: int, name: str) -> Callable:
     def call(trace: Trace, *args: Any, **kwargs: Any) -> Any:
         given = list(args)
-        if place < len(given):
-            value = given[place]
+        if position < len(given):
+            value = given[position]
         elif name in kwargs:
             value = kwargs[name]
         else:
             raise TypeError(f"{function.__name__}() missing argument {name!r}")
-        others = [v for k, v in enumerate(given) if k != place]
+        others = [v for k, v in enumerate(given) if k != position]
         others += [v for k, v in kwargs.items() if k != name]
         if contains_traced(others):
             if function.__name__ == "lfilter" and np.ndim(value) == 1:
@@ -121,11 +121,11 @@ def _of_argument(function: Callable, place: int, name: str) -> Callable:
                                "cannot be traced")
 
         def of(a: np.ndarray) -> Any:
-            if place < len(given):
-                return function(*given[:place], a, *given[place + 1:], **kwargs)
+            if position < len(given):
+                return function(*given[:position], a, *given[position + 1:], **kwargs)
             return function(*given, **{**kwargs, name: a})
 
-        if _is_filter(function, value, tuple(others)) and kwargs.get("zi") is None and len(given) <= place + 2:
+        if _is_filter(function, value, tuple(others)) and kwargs.get("zi") is None and len(given) <= position + 2:
             return _filtered(trace, of, value)
         return apply(trace, of, value)
 
@@ -134,7 +134,7 @@ def _of_argument(function: Callable, place: int, name: str) -> Callable:
 
 _TRANSFORMS = ("fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift "
                "ifftshift dct idct dst idst dctn idctn dstn idstn")
-#: Linear functions by module: names, and the place and the name of the argument.
+#: Linear functions by module: names, and the position and the name of the argument.
 _TABLE: list[tuple[str, str, int, str]] = [
     ("numpy.fft", _TRANSFORMS, 0, "a"), ("numpy", "polyfit", 1, "y"),
     ("numpy.polynomial.polynomial", "polyfit", 1, "y"), ("numpy", "polyder polyint", 0, "p"),
@@ -162,11 +162,11 @@ def register() -> None:
         if module not in sys.modules:
             continue
         _registered.add(module)
-        for where, names, place, argument in _TABLE:
+        for where, names, position, argument in _TABLE:
             for name in names.split() if where == module else []:
                 function = getattr(sys.modules[module], name, None)
                 if function is not None:
-                    implementation = _of_argument(function, place, argument)
+                    implementation = _of_argument(function, position, argument)
                     implements(function)(implementation)
                     COMPLEX_FUNCTIONS[function] = implementation
         for name in _BILINEAR[1].split() if module == _BILINEAR[0] else []:
@@ -251,22 +251,22 @@ def _of_either(function: Callable) -> None:
     implements(function)(call)
 
 
-def _response(place: int) -> Callable:
+def _response(position: int) -> Callable:
     """scipy.signal.freqs and freqz of coefficients that are traced, at given frequencies."""
     def call(trace: Trace, b: Any, a: Any = 1.0, worN: Any = None, whole: bool = False, plot: Any = None,
              fs: float = 2 * np.pi, include_nyquist: bool = False) -> Any:
         if worN is None:
-            worN = 512 if place else np.logspace(-1, 1, 200)
-        if contains_traced(worN) or not place and np.ndim(worN) == 0:
+            worN = 512 if position else np.logspace(-1, 1, 200)
+        if contains_traced(worN) or not position and np.ndim(worN) == 0:
             raise TracingError("scipy.signal.freqs at frequencies that are not given cannot be traced")
         if np.ndim(worN) == 0:
             end = fs if whole else fs / 2
             w = np.linspace(0, end, int(worN), endpoint=bool(include_nyquist and not whole))
         else:
             w = np.asarray(worN, dtype=float)
-        s = np.exp(-2j * np.pi * w / fs) if place else 1j * w
+        s = np.exp(-2j * np.pi * w / fs) if position else 1j * w
         parts = [[p] if np.ndim(p) == 0 else list(p) for p in (b, a)]
-        over, under = (np.polyval([trace.array(c) + 0j for c in (p[::-1] if place else p)], as_complex(trace, s))
+        over, under = (np.polyval([trace.array(c) + 0j for c in (p[::-1] if position else p)], as_complex(trace, s))
                        for p in parts)
         return w, over / under
 

@@ -122,7 +122,7 @@ class _Arguments:
 
 
 class _Prototype:
-    """One of the problems, traced: its data are places that stand for those of each problem.
+    """One of the problems, traced: its data are stand-ins for those of each problem.
 
     With `weights` its rows are multiplied by weights(f) of the residuals f at an x that is data, too.
     """
@@ -134,20 +134,20 @@ class _Prototype:
         self.model.add_parameters(self._start, a.n, "x")
         self.data: list[np.ndarray] = []
 
-        def place(array: np.ndarray) -> Any:
+        def stand_in(array: np.ndarray) -> Any:
             size = int(np.prod(array.shape[1:], dtype=np.int64))
             _, first = self.model.add_data(_core.codes(len(self.data), size), "")
             self.data.append(array.reshape(array.shape[0], size))
             return trace.wrap(trace.graph.unknowns(first, size), array.shape[1:])
 
-        given = [argument if own is None else place(own) for argument, own in zip(a.args, a.own)]
+        given = [argument if own is None else stand_in(own) for argument, own in zip(a.args, a.own)]
         unknowns = trace.unknowns(0, (a.n,))
         rows = trace.array(run_traced(trace, a.function, (unknowns, *given), a.kwargs))
         if rows.ndim > 1:
             raise ValueError(f"fun: expected the residuals of one problem, shape (m,), got {rows.shape}")
         rows = rows.reshape(-1)
         if weights is not None:
-            fixed = trace.array(run_traced(trace, a.function, (place(a.starts), *given), a.kwargs)).reshape(-1)
+            fixed = trace.array(run_traced(trace, a.function, (stand_in(a.starts), *given), a.kwargs)).reshape(-1)
             rows = rows * trace.array(run_traced(trace, weights, (fixed,)))
         self.rows = rows.size
         added = trace.graph.add_blocks(self.model, rows._whole_node(), 1, _core_loss(loss), "",

@@ -115,7 +115,7 @@ _add_methods()
 
 
 def _is_same(a: Array, b: Array) -> bool:
-    return a.shape == b.shape and a._whole_place() == b._whole_place()
+    return a.shape == b.shape and a._identity() == b._identity()
 
 
 def whole_at(condition: Array, value: Any) -> Any:

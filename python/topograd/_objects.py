@@ -133,8 +133,8 @@ class Interpolator:
 class _OfTracedValues:
     """An interpolator that is linear in its traced values, at points that are numbers."""
 
-    def __init__(self, kind: type, x: Any, y: Any, place: int, args: tuple, kwargs: dict) -> None:
-        self._make = lambda v: kind(*((x, v) if place else (v, x)), *args, **kwargs)
+    def __init__(self, kind: type, x: Any, y: Any, position: int, args: tuple, kwargs: dict) -> None:
+        self._make = lambda v: kind(*((x, v) if position else (v, x)), *args, **kwargs)
         self._make_bspline = lambda v: kind(x, v, *args, **kwargs)
         self._y = y
 
@@ -280,13 +280,13 @@ class TableInterpolator:
         if len(x) != count:
             raise ValueError(f"The requested sample points xi have dimension {len(x)} but this "
                              f"RegularGridInterpolator has dimension {count}")
-        places = [np.asarray(g, float) for g in made.grid]
-        found = _table_sum(trace, values.astype(float), [_hats(trace, c, g) for c, g in zip(x, places)])
+        axes = [np.asarray(g, float) for g in made.grid]
+        found = _table_sum(trace, values.astype(float), [_hats(trace, c, g) for c, g in zip(x, axes)])
         if made.fill_value is None and not made.bounds_error:
             return found
         # SciPy raises for a point outside if bounds_error is set; a step to there is refused.
         fill = math.nan if made.bounds_error else float(made.fill_value)
-        for c, g in zip(x, places):
+        for c, g in zip(x, axes):
             found = _numpy.where(np.logical_or(np.less(c, g[0]), np.greater(c, g[-1])), fill, found)
         return found
 

@@ -68,14 +68,14 @@ def _library(name: str | None) -> bool:
 class Reading:
     """What a function reads, as a key, and the arrays among it, in the order of reading."""
 
-    __slots__ = ("key", "arrays", "objects", "_places", "_left", "_held")
+    __slots__ = ("key", "arrays", "objects", "_indices", "_left", "_held")
 
     def __init__(self, function: Callable, args: tuple, kwargs: dict, size: Any) -> None:
         self.arrays: list[np.ndarray] = []
         #: what the key has by its address, which must not be that of something else
         self.objects: list[Any] = []
-        self._places: dict[int, int] = {}
-        #: what has a place, so that nothing else gets its address while this reads
+        self._indices: dict[int, int] = {}
+        #: what has a number, so that nothing else gets its address while this reads
         self._held: list[Any] = []
         self._left = _MOST_VALUES
         self.key = (size, self._value(function), self._values(args),
@@ -106,20 +106,20 @@ class Reading:
         return self._object(value, kind)
 
     def _array(self, array: np.ndarray) -> Any:
-        known = self._places.get(id(array))
+        known = self._indices.get(id(array))
         if known is not None:
             return ("at", known)
         if array.dtype.kind not in "fiubc":
             raise _Unknown
-        self._places[id(array)] = len(self.arrays)
+        self._indices[id(array)] = len(self.arrays)
         self.arrays.append(array)
         return (array.shape, array.dtype.char, array.strides)
 
     def _seen(self, value: Any) -> Any:
-        """The place of something that is being read, to which what it has may refer; else None."""
-        known = self._places.get(id(value))
+        """The number of something that is being read, to which what it has may refer; else None."""
+        known = self._indices.get(id(value))
         if known is None:
-            self._places[id(value)] = -1 - len(self._places)
+            self._indices[id(value)] = -1 - len(self._indices)
             self._held.append(value)
             self._left -= 1
             if self._left < 0:

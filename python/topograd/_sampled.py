@@ -122,9 +122,9 @@ def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any
     if period is not None:
         if contains_traced(x):
             order = np.argsort(np.mod(xp, period))
-            places = np.mod(xp, period)[order]
-            places = np.concatenate([places[-1:] - period, places, places[:1] + period])
-            return _interp(trace, np.mod(x, period), places, fp[np.r_[order[-1], order, order[0]]])
+            knots = np.mod(xp, period)[order]
+            knots = np.concatenate([knots[-1:] - period, knots, knots[:1] + period])
+            return _interp(trace, np.mod(x, period), knots, fp[np.r_[order[-1], order, order[0]]])
         return _linear.apply(trace, lambda f: np.interp(x, xp, f, period=period), fp)
     xp = trace.array(xp) if contains_traced(xp) else np.asarray(xp, dtype=float)
     values: Any = trace.array(fp) if contains_traced(fp) else np.asarray(fp, dtype=float)
@@ -141,12 +141,12 @@ def _interp(trace: Trace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any
         if xp.size > _MOST_POINTS:
             raise TracingError(f"np.interp at unknowns, between more than {_MOST_POINTS} unknowns, "
                                "cannot be traced")
-        places, heights = ([*map(float, v)] if isinstance(v, np.ndarray) else v for v in (xp, values))
+        knots, heights = ([*map(float, v)] if isinstance(v, np.ndarray) else v for v in (xp, values))
         out: Any = heights[0]
         for k in range(xp.size - 1):
             slope: Any = (values[k + 1] - values[k]) / (xp[k + 1] - xp[k])
             slope = float(slope) if isinstance(slope, np.float64) else slope
-            out = select(trace, at < places[k], out, heights[k] + slope * (at - places[k]))
+            out = select(trace, at < knots[k], out, heights[k] + slope * (at - knots[k]))
     else:
         at = np.asarray(x, dtype=float)
         k = np.clip(np.searchsorted(xp, at, side="right") - 1, 0, max(xp.size - 2, 0))

@@ -57,8 +57,8 @@ class Step(Traced, NDArrayOperatorsMixin):
         width, node = int(np.prod(shape, dtype=int)), whole._whole_node()
         strides = np.unique(np.diff(at))
         if strides.size > 1 or strides.size == 1 and strides[0] < 0:
-            places = (at[:, np.newaxis] * width + np.arange(width)).reshape(-1)
-            node = self._loop.trace.graph.gather(node, places)
+            elements = (at[:, np.newaxis] * width + np.arange(width)).reshape(-1)
+            node = self._loop.trace.graph.gather(node, elements)
             at, strides = np.arange(at.size), np.array([1])
         stride = int(strides[0]) if strides.size else 0
         row = self._loop.slice(node, shape, int(at[0]) * width, stride * width)
@@ -372,18 +372,18 @@ class _Recorded:
                   if k not in self.data and type(new) is float and not _same_float(new, old)}
         if differ:
             raise _Differs(differ)
-        places: list[tuple[int, int]] = []
+        given_at: list[tuple[int, int]] = []
         numbers: list[float] = []
         for k, leaf in enumerate(leaves):
             if isinstance(leaf, Scalar) and leaf._made is None:
-                places.append((leaf._source, max(leaf._at, 0)))
+                given_at.append((leaf._source, max(leaf._at, 0)))
             elif isinstance(leaf, Array):
-                places.append((leaf._whole_node(), 0))
+                given_at.append((leaf._whole_node(), 0))
             elif k in self.data:
-                places.append((-1, len(numbers)))
+                given_at.append((-1, len(numbers)))
                 numbers.extend([leaf] if type(leaf) is float else leaf.ravel().tolist())
         node = trace.graph.numbers(np.array(numbers)) if numbers else 0
-        given = [(s, node if source < 0 else source, at) for s, (source, at) in zip(self.stand_ins, places)]
+        given = [(s, node if source < 0 else source, at) for s, (source, at) in zip(self.stand_ins, given_at)]
         made = iter(trace.graph.copy(self.begin, self.end, given, self.nodes))
         values = []
         for result in self.results:

@@ -54,10 +54,10 @@ class Sensitivity:
             model, [part._number for part in parts], form, convergence_tolerance, options)
         self._model = model
         self._count = problem._count
-        self._places: dict[int, slice] = {}
+        self._slices: dict[int, slice] = {}
         first = 0
         for part in parts:
-            self._places[part._number] = slice(first, first + part.size)
+            self._slices[part._number] = slice(first, first + part.size)
             first += part.size
 
     @property
@@ -81,11 +81,11 @@ class Sensitivity:
         """Scalar constraints that stay 0."""
         return self._core.active_constraints
 
-    def _place(self, part: DataArray) -> slice:
+    def _slice(self, part: DataArray) -> slice:
         if (not isinstance(part, DataArray) or part._model is not self._model or
-                part._number not in self._places):
+                part._number not in self._slices):
             raise ValueError("Sensitivity: the array is not a part of theta")
-        return self._places[part._number]
+        return self._slices[part._number]
 
     def jvp(self, dtheta: Any, part: DataArray | None = None) -> np.ndarray:
         """(dx*/dθ) dθ, shape (n,): one number for each number of Problem.x().
@@ -95,7 +95,7 @@ class Sensitivity:
         numbers = np.asarray(dtheta, float)
         if part is not None:
             whole = np.zeros(self.size)
-            whole[self._place(part)] = np.broadcast_to(numbers, part.shape).reshape(-1)
+            whole[self._slice(part)] = np.broadcast_to(numbers, part.shape).reshape(-1)
             numbers = whole
         return self._core.jvp(numbers.reshape(-1))
 
@@ -105,4 +105,4 @@ class Sensitivity:
         dx has one number for each number of Problem.x(); Parameters.places tells which are whose.
         """
         found = self._core.vjp(np.asarray(dx, float).reshape(-1))
-        return found if part is None else found[self._place(part)].reshape(part.shape)
+        return found if part is None else found[self._slice(part)].reshape(part.shape)

@@ -246,8 +246,8 @@ def _geomspace(trace: Trace, start: Any, stop: Any, num: int = 50, endpoint: boo
 @implements(np.insert)
 def _insert(trace: Trace, arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
     array, added = trace.array(arr), trace.array(values)
-    places = np.arange(array.size + added.size)
-    own, new = places[: array.size].reshape(array.shape), places[array.size:].reshape(added.shape)
+    order = np.arange(array.size + added.size)
+    own, new = order[: array.size].reshape(array.shape), order[array.size:].reshape(added.shape)
     return trace.concatenate([array.reshape(-1), added.reshape(-1)], 0)[np.insert(own, obj, new, axis)]
 
 
@@ -297,8 +297,8 @@ def _putmask(trace: Trace, a: Any, mask: Any, values: Any) -> None:
 @implements(np.put)
 def _put(trace: Trace, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target = _target(a, "put")
-    places = np.unravel_index(np.atleast_1d(ind), np.shape(a))
-    target[places] = _numpy.resize(trace.array(v), np.size(ind))
+    indices = np.unravel_index(np.atleast_1d(ind), np.shape(a))
+    target[indices] = _numpy.resize(trace.array(v), np.size(ind))
 
 
 @implements(np.fill_diagonal)

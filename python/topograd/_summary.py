@@ -112,12 +112,12 @@ def convergence_plot(costs: list[float], width: int = 420, height: int = 140) ->
     span = (high - low) or 1.0
     last = shown[-1][0]
 
-    def place(k: int, c: float) -> str:
+    def point(k: int, c: float) -> str:
         x = 60 + (width - 75) * k / last
         y = 10 + (height - 40) * (high - math.log10(c)) / span
         return f"{x:.1f},{y:.1f}"
 
-    points = " ".join(place(k, c) for k, c in shown)
+    points = " ".join(point(k, c) for k, c in shown)
     text = "font-family='sans-serif' font-size='11' fill='currentColor'"
     return (
         f"<svg width='{width}' height='{height}' role='img' aria-label='cost by step'>"

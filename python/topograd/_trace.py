@@ -222,7 +222,7 @@ class Trace:
 
     def apply(self, op: str, *operands: Any, boolean: bool = False) -> "Array":
         """An op of the table, on elements; operands broadcast."""
-        key = (op, *map(_place, operands)) if boolean else None
+        key = (op, *map(_identity, operands)) if boolean else None
         if key in self._conditions:
             return self.wrap(*self._conditions[key], boolean)
         try:
@@ -282,9 +282,9 @@ class Trace:
         """Arrays of one shape side by side, along a new axis."""
         shape = arrays[0].shape
         if all(type(a) is Scalar and a._made is None for a in arrays):
-            places = np.array([max(a._at, 0) for a in arrays], dtype=np.int64)  # type: ignore[attr-defined]
+            offsets = np.array([max(a._at, 0) for a in arrays], dtype=np.int64)  # type: ignore[attr-defined]
             sources = [a._source for a in arrays]  # type: ignore[attr-defined]
-            node = self.graph.join(sources, np.arange(len(arrays), dtype=np.int64), places)
+            node = self.graph.join(sources, np.arange(len(arrays), dtype=np.int64), offsets)
             return self.wrap(node, (len(arrays),), all(a.boolean for a in arrays))
         if any(a.shape != shape for a in arrays):
             raise ValueError("all input arrays must have the same shape")
@@ -300,11 +300,11 @@ class Trace:
         parts = np.concatenate(
             [np.full(a.shape, k, dtype=np.int64) for k, a in enumerate(arrays)], axis
         )
-        places = np.concatenate(
+        offsets = np.concatenate(
             [np.arange(a.size, dtype=np.int64).reshape(a.shape) for a in arrays], axis
         )
         nodes = [a._whole_node() for a in arrays]
-        node = self.graph.join(nodes, parts.reshape(-1), places.reshape(-1))
+        node = self.graph.join(nodes, parts.reshape(-1), offsets.reshape(-1))
         return self.wrap(node, parts.shape, all(a.boolean for a in arrays))
 
 
@@ -353,8 +353,8 @@ class _Storage:
     def element(self, at: int, boolean: bool) -> "Scalar":
         """The present element at a position."""
         if self._pending is not None:
-            parts, places = self._pending
-            return Scalar(self.trace, self._sources[parts[at]], int(places[at]), boolean)
+            parts, offsets = self._pending
+            return Scalar(self.trace, self._sources[parts[at]], int(offsets[at]), boolean)
         if self.unknowns is not None:
             return Scalar(self.trace, self._node, at, boolean, int(self.unknowns[at]))
         return Scalar(self.trace, self._node, at, boolean)
@@ -367,11 +367,11 @@ class _Storage:
             self._pending = (np.zeros(size, np.int64), np.arange(size, dtype=np.int64))
         return self._pending
 
-    def assign_element(self, at: int, source: int, place: int) -> None:
+    def assign_element(self, at: int, source: int, offset: int) -> None:
         """Replaces one element by one of a node."""
-        parts, places = self._changing()
+        parts, offsets = self._changing()
         parts[at] = len(self._sources)
-        places[at] = place
+        offsets[at] = offset
         self._sources.append(source)
         self._node = -1
         self.unknowns = None
@@ -379,18 +379,18 @@ class _Storage:
     def assign(self, positions: np.ndarray, value: "Array") -> None:
         """Replaces the elements at these positions by those of a value of their shape."""
         source = value._whole_node()
-        parts, places = self._changing()
+        parts, offsets = self._changing()
         parts[positions] = len(self._sources)
-        places[positions] = np.arange(value.size, dtype=np.int64).reshape(positions.shape)
+        offsets[positions] = np.arange(value.size, dtype=np.int64).reshape(positions.shape)
         self._sources.append(source)
         self._node = -1
         self.unknowns = None
 
 
-def _place(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     """What names an operand; None if nothing does."""
     if isinstance(value, Array):
-        return value._whole_place()
+        return value._identity()
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.nbytes <= 1 << 20:
         return (value.shape, value.dtype.char, value.tobytes())
     return float(value) if isinstance(value, (float, int, np.number, np.bool_)) else None
@@ -546,7 +546,7 @@ class Array(Traced, NDArrayOperatorsMixin):
             whole[self._offset():], self.shape, [8 * s for s in self._shadow.strides]
         )
 
-    def _whole_place(self) -> tuple:
+    def _identity(self) -> tuple:
         """What names these elements: the node, and where in it they are."""
         return (self._storage.node, self._offset(), self.shape, self._shadow.strides)
 
@@ -567,7 +567,7 @@ class Array(Traced, NDArrayOperatorsMixin):
     def _expanded(self, axis: int) -> "Array":
         return self._view(np.expand_dims(self._shadow, axis))
 
-    def _place(self, key: Any) -> int:
+    def _index(self, key: Any) -> int:
         """Where the storage has the element with this index; -1 if it is no plain index."""
         shadow, memory = self._shadow, self._storage.memory
         if type(key) is int:
@@ -586,7 +586,7 @@ class Array(Traced, NDArrayOperatorsMixin):
         return at
 
     def __getitem__(self, key: Any) -> Any:
-        at = self._place(key)
+        at = self._index(key)
         if at >= 0:
             return self._storage.element(at, self.boolean)
         if type(key) is slice:
@@ -641,7 +641,7 @@ class Array(Traced, NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(value) is Scalar and value._made is None and value._trace is self._storage.trace:
-            at = self._place(key)
+            at = self._index(key)
             if at >= 0:
                 self._storage.assign_element(at, value._source, max(value._at, 0))
                 return
@@ -862,7 +862,7 @@ class Scalar(Array):
         """1."""
         return 1
 
-    def _place(self, key: Any) -> int:
+    def _index(self, key: Any) -> int:
         return -1
 
 

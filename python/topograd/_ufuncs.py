@@ -218,10 +218,10 @@ def _add_at(trace: Trace, ufunc: np.ufunc, target: Any, indices: Any, values: An
     """np.add.at: elements that are named several times are added one after the other."""
     if not isinstance(target, Array):
         raise TracingError(f"np.{ufunc.__name__}.at into an array that traced code did not make")
-    places = np.arange(target.size).reshape(target.shape)[indices]
+    elements = np.arange(target.size).reshape(target.shape)[indices]
     added = trace.array(values)
-    added = added._view(np.broadcast_to(added._shadow, places.shape)).reshape(-1)
-    flat = places.ravel()
+    added = added._view(np.broadcast_to(added._shadow, elements.shape)).reshape(-1)
+    flat = elements.ravel()
     order = np.argsort(flat, kind="stable")
     # The k-th time that an element is named.
     first = np.searchsorted(flat[order], flat[order])

@@ -53,17 +53,17 @@ inline std::string shown(const Json& json) {
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
-/// The text of an exception of the JSON library without its class and place, as ASCII:
+/// The text of an exception of the JSON library without its class and location, as ASCII:
 /// "[json.exception.parse_error.101] parse error at line 1, column 2: what" becomes "what".
 ///
-///   with_place  keeps "line 1, column 2: "
-inline std::string json_error_text(const std::string& message, bool with_place = false) {
+///   with_location  keeps "line 1, column 2: "
+inline std::string json_error_text(const std::string& message, bool with_location = false) {
   std::size_t first = message.find("] ");
   first = first == std::string::npos ? 0 : first + 2;
   const std::size_t line = message.find("line ", first), column = message.find("column ", first);
   const std::size_t colon = column == std::string::npos ? column : message.find(": ", column);
   const bool placed = line != std::string::npos && colon != std::string::npos;
-  std::string out = message.substr(!placed ? first : with_place ? line : colon + 2);
+  std::string out = message.substr(!placed ? first : with_location ? line : colon + 2);
   for (char& c : out)
     c = static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
   return out;

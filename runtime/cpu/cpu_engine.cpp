@@ -308,8 +308,8 @@ void CpuEngine<T>::jacobian(std::size_t k, std::span<double> values) {
   if (stored != nullptr) return stored->copy_jacobian(terms_.pool(), terms_.constant(), values);
   const std::vector<std::uint8_t>& constant = terms_.constant();
   const auto is_constant = [&](std::size_t i, std::size_t slot) {
-    const SlotPlace& place = index.slots[slot];
-    return constant[index.roles[place.role].base[i] + place.offset] != 0;
+    const SlotSource& source = index.slots[slot];
+    return constant[index.block_slots[source.block_slot].base[i] + source.offset] != 0;
   };
   term.for_tiles(terms_.pool(), terms_.workers(), Part::Jacobian, terms_.vectors(steps_.x()),
                  [&](const Worker<T>& worker, std::size_t first, std::size_t count) {

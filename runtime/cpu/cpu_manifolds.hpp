@@ -17,7 +17,7 @@
 namespace topograd::runtime::cpu {
 
 /// Brings vectors of x to tangent coordinates and back: a block's tangent coordinates are in its
-/// first places, and the places after them are 0. Blocks that are on no
+/// first coordinates, and the ones after them are 0. Blocks that are on no
 /// manifold are left alone. Each block is computed by itself, so the bits do not depend on threads,
 /// nor on the blocks beside it.
 template <class T>
@@ -28,7 +28,7 @@ class CpuManifolds {
   /// True if a scalar of x is one of a block on a manifold.
   bool on_manifold(std::uint64_t scalar) const { return !on_.empty() && on_[scalar] != 0; }
 
-  /// Marks the places without a tangent coordinate by 1.
+  /// Marks the scalars without a tangent coordinate by 1.
   void hold_rest(std::span<std::uint8_t> held) const;
   /// Sets the bases at x, which the functions below use.
   void find_bases(Pool& pool, Workers<T>& workers, const T* x);
@@ -56,7 +56,7 @@ class CpuManifolds {
     std::uint32_t width, tangent;
     TileKernel<T> plus, basis;
     std::vector<std::uint32_t> firsts;  // by block
-    std::vector<std::uint64_t> packed;  // place in packed blocks, by block
+    std::vector<std::uint64_t> packed;  // offset in packed blocks, by block
     std::size_t stride;                 // of columns: whole tiles of blocks
     Column<std::uint32_t> index;        // by coordinate and block: its scalar
     Column<T> bases;                    // by entry of P, row by row, and block

@@ -154,7 +154,8 @@ void CpuSystem<T>::set_delta(std::span<const double> delta) {
   terms_.read(delta, delta_);
   manifolds_.contract(terms_.pool(), delta_.data());
   terms_.mask(delta_, held_);
-  terms_.sums().fill_ghosts(delta_.data());  // whether a bound holds them, their owners know
+  terms_.sums().fill_ghosts(
+      delta_.data());  // whether a bound holds them, the part that owns them knows
 }
 
 template <class T>

@@ -78,7 +78,7 @@ class CpuSystem {
   double multiply(const Damping& damping, const T* p, T* q);
   /// A direction by scalars of x: P v, or v itself without manifolds.
   const T* expanded(const T* v);
-  /// Fixed scalars, and places without a tangent coordinate.
+  /// Fixed scalars, and scalars without a tangent coordinate.
   std::vector<std::uint8_t> always_held() const;
   /// ‖Jδ‖² by the scalars of δ instead of by residuals, as engines on devices have it.
   double image_square_by_scalar() const;

@@ -31,11 +31,11 @@ class Planner {
     const EliminationTree tree(graph_, std::move(order));
     count(tree);
     const Supernodes nodes = find_supernodes(graph_, tree);
-    place(nodes);
+    arrange(nodes);
     make_fronts(nodes);
     schedule(plan_);
     find_rows(nodes);
-    find_places();
+    find_parent_rows();
     find_entries(nodes);
     return std::move(plan_);
   }
@@ -58,13 +58,13 @@ class Planner {
   }
 
   /// Orders the columns of the matrix.
-  void place(const Supernodes& nodes) {
-    place_.resize(lower_.columns());
+  void arrange(const Supernodes& nodes) {
+    position_.resize(lower_.columns());
     width_.resize(lower_.columns());
     for (const std::uint32_t block : nodes.blocks) {
       width_[plan_.order.size()] = graph_.width(block);
       for (std::uint32_t c = graph_.first[block]; c < graph_.first[block + 1]; ++c) {
-        place_[c] = static_cast<std::uint32_t>(plan_.order.size());
+        position_[c] = static_cast<std::uint32_t>(plan_.order.size());
         plan_.order.push_back(c);
       }
     }
@@ -104,8 +104,8 @@ class Planner {
   }
 
   struct RowSearch {
-    List mark;    // by place: the last front that met it
-    List starts;  // places of the blocks below the pivots of a front
+    List mark;    // by position: the last front that met it
+    List starts;  // positions of the blocks below the pivots of a front
   };
 
   /// Subtrees beside each other, then the fronts above them.
@@ -126,15 +126,16 @@ class Planner {
     const Front& front = plan_.fronts[f];
     List& starts = search.starts;
     starts.clear();
-    const auto add = [&](std::uint32_t place) {
-      if (place >= front.first + front.pivots && std::exchange(search.mark[place], f) != f)
-        starts.push_back(place);
+    const auto add = [&](std::uint32_t position) {
+      if (position >= front.first + front.pivots && std::exchange(search.mark[position], f) != f)
+        starts.push_back(position);
     };
     for (std::uint32_t k = nodes.nodes[f].begin; k < nodes.nodes[f].end; ++k)
-      for (const std::uint32_t b : graph_.neighbours(nodes.blocks[k])) add(place_[graph_.first[b]]);
+      for (const std::uint32_t b : graph_.neighbours(nodes.blocks[k]))
+        add(position_[graph_.first[b]]);
     for (std::uint32_t c = front.children; c < front.children_end; ++c)
-      for (const std::uint32_t place : rows_of(plan_.fronts[plan_.children[c]]))
-        if (width_[place] > 0) add(place);
+      for (const std::uint32_t position : rows_of(plan_.fronts[plan_.children[c]]))
+        if (width_[position] > 0) add(position);
     std::ranges::sort(starts);
     std::uint32_t* to = plan_.rows.data() + front.rows;
     for (const std::uint32_t start : starts)
@@ -146,8 +147,8 @@ class Planner {
   }
 
   /// Numbers of the rows in the parent: both lists ascend.
-  void find_places() {
-    plan_.places.resize(plan_.rows.size());
+  void find_parent_rows() {
+    plan_.parent_rows.resize(plan_.rows.size());
     const std::size_t most = plan_.rows.size() <= kSmallPlan ? plan_.fronts.size() : 1;
     ir::parallel_for_beyond(most, std::size_t{0}, plan_.fronts.size(), [&](std::size_t f) {
       const Front& front = plan_.fronts[f];
@@ -158,11 +159,11 @@ class Planner {
       for (std::uint32_t k = 0; k < front.below; ++k) {
         const std::uint32_t row = plan_.rows[front.rows + k];
         if (row < parent.first + parent.pivots) {
-          plan_.places[front.rows + k] = row - parent.first;
+          plan_.parent_rows[front.rows + k] = row - parent.first;
           continue;
         }
         while (above[at] != row) ++at;
-        plan_.places[front.rows + k] = parent.pivot_rows() + at;
+        plan_.parent_rows[front.rows + k] = parent.pivot_rows() + at;
       }
     });
   }
@@ -187,7 +188,7 @@ class Planner {
     }
     plan_.entries.resize(count);
     each_part([&](std::uint32_t begin, std::uint32_t end) {
-      // Numbers of the front's rows, by place. Those of other rows are not read.
+      // Numbers of the front's rows, by position. Those of other rows are not read.
       const auto number = std::make_unique_for_overwrite<std::uint32_t[]>(lower_.columns());
       for (std::uint32_t f = begin; f < end; ++f) {
         const Front& front = plan_.fronts[f];
@@ -207,7 +208,7 @@ class Planner {
     std::uint32_t count = width * (width - 1) / 2;
     for (std::uint32_t c = first; c < first + width; ++c) count += lower_.has_diagonal(c) ? 1 : 0;
     for (const std::uint32_t other : graph_.neighbours(block))
-      if (place_[graph_.first[other]] > place_[first]) count += width * graph_.width(other);
+      if (position_[graph_.first[other]] > position_[first]) count += width * graph_.width(other);
     return count;
   }
 
@@ -215,7 +216,7 @@ class Planner {
   FactorPlan::Entry* add_entries(const Front& front, std::uint32_t block,
                                  const std::uint32_t* number, FactorPlan::Entry* to) const {
     const std::uint32_t first = graph_.first[block], width = graph_.width(block);
-    const std::uint32_t pivot = place_[first] - front.first;
+    const std::uint32_t pivot = position_[first] - front.first;
     const auto add = [&](std::uint32_t value, std::uint32_t row, std::uint32_t column) {
       *to++ = {value, row / kTile * kTile * front.pivots + kTile * column + row % kTile};
     };
@@ -225,9 +226,9 @@ class Planner {
       for (std::uint32_t i = k + 1; i < width; ++i) add(below + i - k - 1, pivot + i, pivot + k);
     }
     for (std::uint32_t n = graph_.starts[block]; n < graph_.starts[block + 1]; ++n) {
-      const std::uint32_t other = graph_.items[n], place = place_[graph_.first[other]];
-      if (place < place_[first]) continue;
-      const std::uint32_t row = number[place];
+      const std::uint32_t other = graph_.items[n], position = position_[graph_.first[other]];
+      if (position < position_[first]) continue;
+      const std::uint32_t row = number[position];
       if (other > block) {  // the block's columns have the entries
         for (std::uint32_t k = 0; k < width; ++k) {
           const std::uint32_t value = lower_.below(first + k) + graph_.offsets[n] - k;
@@ -246,8 +247,8 @@ class Planner {
 
   const LowerPattern& lower_;
   const BlockGraph& graph_;
-  List place_;  // of the columns of the matrix
-  List width_;  // of the block that begins at a place, or 0
+  List position_;  // of the columns of the matrix
+  List width_;     // of the block that begins at a position, or 0
   FactorPlan plan_;
 };
 

@@ -19,13 +19,13 @@ namespace topograd::runtime {
 /// columns one after the other. The update matrix is a lower triangle of tiles of rows, of which
 /// tile t has kTile (t + 1) columns.
 struct Front {
-  std::uint32_t first = 0;          ///< place of its first pivot in the order
-  std::uint32_t pivots = 0;         ///< places first .. first + pivots − 1
+  std::uint32_t first = 0;          ///< position of its first pivot in the order
+  std::uint32_t pivots = 0;         ///< positions first .. first + pivots − 1
   std::uint32_t below = 0;          ///< further rows
   std::uint32_t parent = kNoFront;  ///< has a greater number
   std::uint32_t level = 0;          ///< 1 + the highest level of its children; 0 for leaves
   std::uint32_t children = 0, children_end = 0;  ///< in FactorPlan::children
-  std::uint32_t rows = 0;                        ///< in FactorPlan::rows and places
+  std::uint32_t rows = 0;                        ///< in FactorPlan::rows and parent_rows
   std::uint32_t entries = 0, entries_end = 0;    ///< in FactorPlan::entries
   std::uint64_t panel = 0;                       ///< in the numbers of the factor
   std::uint64_t update = 0;                      ///< in the numbers of the workspace
@@ -57,11 +57,11 @@ struct FactorPlan {
     std::uint32_t at;
   };
 
-  std::vector<std::uint32_t> order;  ///< columns of the matrix by place
+  std::vector<std::uint32_t> order;  ///< columns of the matrix by position
   std::vector<Front> fronts;         ///< in a postorder: children come before their parent
   std::vector<std::uint32_t> children;
-  std::vector<std::uint32_t> rows;    ///< places of a front's rows below the pivots, ascending
-  std::vector<std::uint32_t> places;  ///< the numbers of these rows in the parent
+  std::vector<std::uint32_t> rows;  ///< positions of a front's rows below the pivots, ascending
+  std::vector<std::uint32_t> parent_rows;  ///< the numbers of these rows in the parent
   std::vector<Entry> entries;
 
   /// Fronts that one thread works through in order, begin .. end − 1: whole subtrees, so that they

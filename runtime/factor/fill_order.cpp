@@ -396,12 +396,12 @@ BlockGraph::BlockGraph(const LowerPattern& lower) : first(find_blocks(lower)) {
     each_below(b, [&](std::uint32_t, std::uint32_t) { ++after[b + 1]; });
   });
   for (std::uint32_t b = 0; b < size(); ++b) after[b + 1] += after[b];
-  List later(after.back()), places(after.back());
+  List later(after.back()), sorted(after.back());
   ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, size(), [&](std::uint32_t b) {
     std::uint32_t at = after[b];
     each_below(b, [&](std::uint32_t other, std::uint32_t k) {
       later[at] = other;
-      places[at++] = k;
+      sorted[at++] = k;
     });
   });
 
@@ -418,12 +418,12 @@ BlockGraph::BlockGraph(const LowerPattern& lower) : first(find_blocks(lower)) {
     for (std::uint32_t at = after[b]; at < after[b + 1]; ++at) {
       const std::uint32_t to = next[later[at]]++;
       items[to] = b;
-      offsets[to] = places[at];
+      offsets[to] = sorted[at];
     }
   }
   ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, size(), [&](std::uint32_t b) {
     std::copy(later.begin() + after[b], later.begin() + after[b + 1], items.begin() + next[b]);
-    std::copy(places.begin() + after[b], places.begin() + after[b + 1], offsets.begin() + next[b]);
+    std::copy(sorted.begin() + after[b], sorted.begin() + after[b + 1], offsets.begin() + next[b]);
   });
 }
 

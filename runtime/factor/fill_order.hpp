@@ -43,8 +43,8 @@ struct BlockGraph {
 
   std::vector<std::uint32_t> first;          ///< column of each block, and the number of columns
   std::vector<std::uint32_t> starts, items;  ///< neighbours, without the block itself, ascending
-  /// By neighbour: place of the other block's first row among the rows below the diagonal, in the
-  /// first column of that of both blocks which comes first. The next column has it one earlier.
+  /// By neighbour: position of the other block's first row among the rows below the diagonal, in
+  /// the first column of that of both blocks which comes first. The next column has it one earlier.
   std::vector<std::uint32_t> offsets;
 };
 

@@ -245,8 +245,8 @@ void Leveller::find_most() {
     out_.most_numbers = std::max({out_.most_numbers, level.updates.count, level.children.count});
   out_.most_numbers = std::max(out_.most_numbers, out_.vectors);
   out_.most_words = std::max({out_.most_words, std::uint64_t{most_items_} * LevelPlan::kItemWords,
-                              std::uint64_t{out_.places.size()}, std::uint64_t{out_.cuts.size()},
-                              std::uint64_t{out_.fronts.size()}});
+                              std::uint64_t{out_.parent_rows.size()},
+                              std::uint64_t{out_.cuts.size()}, std::uint64_t{out_.fronts.size()}});
 }
 
 /// Calls work(front) for fronts that add their items.
@@ -300,7 +300,7 @@ void Leveller::list_tiles(std::size_t l) {
 }
 
 void Leveller::list_rows() {
-  out_.places.resize(plan_.rows.size());
+  out_.parent_rows.resize(plan_.rows.size());
   out_.row_scalars.resize(plan_.rows.size());
   std::uint64_t cuts = 0;
   for (std::uint32_t f = 0; f < old_.size(); ++f) {
@@ -322,11 +322,11 @@ void Leveller::list_rows_of(std::uint32_t f) {
   std::uint32_t* cut = out_.cuts.data() + word(f, 9);
   std::uint32_t tile = 0;
   for (std::uint32_t k = 0; k < of.below; ++k) {
-    const std::uint32_t padded = plan_.places[of.rows + k];
-    const std::uint32_t place =
+    const std::uint32_t padded = plan_.parent_rows[of.rows + k];
+    const std::uint32_t row =
         padded < parent.pivots ? padded : padded - parent.pivot_rows() + parent.pivots;
-    out_.places[of.rows + k] = place;
-    for (; tile * kFrontTile <= place; ++tile) *cut++ = k;
+    out_.parent_rows[of.rows + k] = row;
+    for (; tile * kFrontTile <= row; ++tile) *cut++ = k;
   }
   for (; tile <= tiles(parent.pivots + parent.below); ++tile) *cut++ = of.below;
 }
@@ -370,7 +370,7 @@ void Leveller::list_entries() {
 }  // namespace
 
 std::uint64_t LevelPlan::words() const {
-  return fronts.size() + entries.size() * kEntryWords + items.size() + places.size() +
+  return fronts.size() + entries.size() * kEntryWords + items.size() + parent_rows.size() +
          row_scalars.size() + cuts.size() + 2 * pivot_scalars.size();  // with the states of pivots
 }
 

@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kFrontTile = 32;
 /// and in the memory of a device; everything is a pure function of the FactorPlan.
 struct LevelPlan {
   /// Words of a front: where its panel begins in its range, pivots, rows below, where its update
-  /// matrix begins, its vector, first place in the order, its children (fronts begin ... end − 1),
-  /// its rows in `places` and `row_scalars`, and its cuts.
+  /// matrix begins, its vector, first position in the order, its children (fronts begin ... end −
+  /// 1), its rows in `parent_rows` and `row_scalars`, and its cuts.
   ///
   /// A panel has pivots + below rows of `pivots` numbers, then the reciprocals of the diagonal of
   /// L. An update matrix is a lower triangle, packed by rows.
@@ -77,11 +77,11 @@ struct LevelPlan {
   std::vector<std::uint32_t> fronts, items;
   std::vector<Entry> entries;
   /// By row below the pivots of a front: its number in the parent, and its scalar.
-  std::vector<std::uint32_t> places, row_scalars;
+  std::vector<std::uint32_t> parent_rows, row_scalars;
   /// By front with a parent, from its cuts on: the first of its rows that lies at row 32 t of the
   /// parent or behind it, for t = 0 up to the number of the parent's tiles of rows.
   std::vector<std::uint32_t> cuts;
-  std::vector<std::uint32_t> pivot_scalars;  ///< scalar by place
+  std::vector<std::uint32_t> pivot_scalars;  ///< scalar by position
   std::uint32_t scalars = 0;                 ///< 1 + the largest one
 
   static constexpr std::uint32_t kAlignment = 128;  ///< numbers, entries and items
@@ -107,7 +107,7 @@ struct LevelPlan {
 ///
 ///   lower      the pattern that was planned
 ///   positions  by entry of the pattern: where its value lies; empty: where it lies in the pattern
-///   scalars    by column of the pattern: its place in vectors; empty: its number
+///   scalars    by column of the pattern: its position in vectors; empty: its number
 ///   limits     kept where fronts are not too large for them: see most_numbers and most_words
 ///
 /// Throws Error{Unsupported} if offsets do not fit 32 bits.

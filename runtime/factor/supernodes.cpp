@@ -14,22 +14,23 @@ namespace {
 using List = std::vector<std::uint32_t>;
 
 List inverse(const List& order) {
-  List place(order.size());
-  for (std::uint32_t k = 0; k < order.size(); ++k) place[order[k]] = k;
-  return place;
+  List position(order.size());
+  for (std::uint32_t k = 0; k < order.size(); ++k) position[order[k]] = k;
+  return position;
 }
 
-/// The graph with places for blocks: neighbours are near, since orders are nearly postorders.
-struct Places {
-  Places(const BlockGraph& graph, const List& order) : starts(order.size() + 1) {
-    const List place = inverse(order);
+/// The graph with positions in the order for blocks: neighbours are near, since orders are nearly
+/// postorders.
+struct PermutedGraph {
+  PermutedGraph(const BlockGraph& graph, const List& order) : starts(order.size() + 1) {
+    const List position = inverse(order);
     const auto n = static_cast<std::uint32_t>(order.size());
     for (std::uint32_t k = 0; k < n; ++k)
       starts[k + 1] = starts[k] + static_cast<std::uint32_t>(graph.neighbours(order[k]).size());
     items.resize(starts.back());
     ir::parallel_for_beyond(ir::kLightCalls, std::uint32_t{0}, n, [&](std::uint32_t k) {
       std::uint32_t* to = items.data() + starts[k];
-      for (const std::uint32_t neighbour : graph.neighbours(order[k])) *to++ = place[neighbour];
+      for (const std::uint32_t neighbour : graph.neighbours(order[k])) *to++ = position[neighbour];
     });
   }
 
@@ -41,11 +42,11 @@ struct Places {
 };
 
 /// Source: Liu (1990), algorithm 4.2, with path compression.
-List find_parents(const Places& places) {
-  const std::size_t n = places.starts.size() - 1;
+List find_parents(const PermutedGraph& permuted) {
+  const std::size_t n = permuted.starts.size() - 1;
   List parent(n, kNoFront), ancestor(n, kNoFront);
   for (std::uint32_t k = 0; k < n; ++k) {
-    for (std::uint32_t i : places.neighbours(k)) {
+    for (std::uint32_t i : permuted.neighbours(k)) {
       while (i < k) {
         const std::uint32_t next = std::exchange(ancestor[i], k);
         if (next == kNoFront) parent[i] = k;
@@ -64,14 +65,14 @@ List find_parents(const Places& places) {
 /// Linear Systems (2006), section 4.5. A row of a block counts as often as the block is wide.
 class RowCounts {
  public:
-  ///   places   in an equivalent order
-  ///   earlier  by place of the tree: its place there
-  ///   number   the inverse
-  RowCounts(const BlockGraph& graph, const EliminationTree& tree, const Places& places,
+  ///   permuted  in an equivalent order
+  ///   earlier   by position of the tree: its position there
+  ///   number    the inverse
+  RowCounts(const BlockGraph& graph, const EliminationTree& tree, const PermutedGraph& permuted,
             const List& earlier, const List& number)
       : graph_(graph),
         tree_(tree),
-        places_(places),
+        permuted_(permuted),
         earlier_(earlier),
         number_(number),
         first_(tree.order.size()),
@@ -90,7 +91,7 @@ class RowCounts {
     }
     for (std::uint32_t j = 0; j < n; ++j) {
       if (tree_.parent[j] != kNoFront) rows[tree_.parent[j]] -= width(j);
-      for (const std::uint32_t neighbour : places_.neighbours(earlier_[j])) {
+      for (const std::uint32_t neighbour : permuted_.neighbours(earlier_[j])) {
         const std::uint32_t i = number_[neighbour];
         if (i > j) add_leaf(rows, i, j);
       }
@@ -102,7 +103,7 @@ class RowCounts {
   }
 
  private:
-  std::uint32_t width(std::uint32_t place) const { return graph_.width(tree_.order[place]); }
+  std::uint32_t width(std::uint32_t position) const { return graph_.width(tree_.order[position]); }
 
   /// Counts row i from j upward, if j is a leaf of the row's subtree, up to where an earlier leaf
   /// has counted it already.
@@ -123,9 +124,9 @@ class RowCounts {
 
   const BlockGraph& graph_;
   const EliminationTree& tree_;
-  const Places& places_;
+  const PermutedGraph& permuted_;
   const List &earlier_, &number_;
-  List first_;                   // first descendant of a place
+  List first_;                   // first descendant of a position
   List last_first_, last_leaf_;  // of the last leaf of a row's subtree
   List ancestor_;                // with path compression
 };
@@ -134,14 +135,14 @@ struct Building {
   std::uint32_t pivots = 0, below = 0;
   std::uint32_t parent = kNoFront;
   bool merged = false;               // into its parent
-  std::uint32_t head = 0, tail = 0;  // places of its first and last block
+  std::uint32_t head = 0, tail = 0;  // positions of its first and last block
 };
 
 double time_of(const Building& node) { return front_time(node.pivots, node.below); }
 
-/// Chains of places whose patterns are nested, in a postorder.
+/// Chains of positions whose patterns are nested, in a postorder.
 ///
-///   next  by place: the one after it in its node
+///   next  by position: the one after it in its node
 std::vector<Building> fundamental(const BlockGraph& graph, const EliminationTree& tree,
                                   List& next) {
   std::vector<Building> out;
@@ -204,8 +205,8 @@ double update_of(const Building& node) {
 }  // namespace
 
 EliminationTree::EliminationTree(const BlockGraph& graph, List given) : order(std::move(given)) {
-  const Places places(graph, order);
-  const List parents = find_parents(places);
+  const PermutedGraph permuted(graph, order);
+  const List parents = find_parents(permuted);
   const List by_number = postorder(Forest(parents)), number = inverse(by_number);
   const List blocks = order;
   parent.resize(order.size());
@@ -216,7 +217,7 @@ EliminationTree::EliminationTree(const BlockGraph& graph, List given) : order(st
     parent[k] = up == kNoFront ? kNoFront : number[up];
     if (up != kNoFront) ++children[parent[k]];
   }
-  rows = RowCounts(graph, *this, places, by_number, number).count();
+  rows = RowCounts(graph, *this, permuted, by_number, number).count();
 }
 
 double front_time(std::uint32_t pivots, std::uint32_t below) {

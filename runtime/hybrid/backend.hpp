@@ -18,7 +18,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// One place where tasks can run.
+/// One backend on which tasks can run.
 struct Capabilities {
   std::string name;
   std::string kind;  ///< "cpu", "discrete", "integrated", "software", ...

@@ -150,11 +150,11 @@ void add_targets(std::vector<Family>& out, const std::vector<TargetState>& targe
 
 /// Adds the devices' own figures: pools, caches.
 void add_figures(std::vector<Family>& out, const std::vector<Figure>& figures) {
-  std::map<std::string, std::size_t> places;
+  std::map<std::string, std::size_t> known;
   for (const Figure& figure : figures) {
-    const auto [place, is_new] = places.try_emplace(figure.name, out.size());
+    const auto [entry, is_new] = known.try_emplace(figure.name, out.size());
     if (is_new) out.push_back({figure.name, figure.counter ? "counter" : "gauge", figure.help, {}});
-    out[place->second].samples.push_back({figure.labels, figure.value, {}});
+    out[entry->second].samples.push_back({figure.labels, figure.value, {}});
   }
 }
 

@@ -21,7 +21,7 @@ constexpr double kNothingUs = 1e-3;
 using Row = std::vector<double>;  // their ends
 
 /// The first row of a lane in which the bar nests.
-std::size_t place(std::vector<Row>& rows, const TraceEvent& event) {
+std::size_t row_of(std::vector<Row>& rows, const TraceEvent& event) {
   const double end = event.start_us + event.us;
   for (std::size_t k = 0;; ++k) {
     if (k == rows.size()) rows.emplace_back();
@@ -164,7 +164,7 @@ std::string to_chrome_trace(std::vector<TraceEvent> events) {
   std::map<std::pair<std::string, std::size_t>, int> threads;
   Json list = Json::array();
   for (const TraceEvent& event : events) {
-    const std::size_t row = place(lanes[event.lane], event);
+    const std::size_t row = row_of(lanes[event.lane], event);
     const auto [thread, is_new] =
         threads.try_emplace({event.lane, row}, static_cast<int>(threads.size()) + 1);
     if (is_new) {

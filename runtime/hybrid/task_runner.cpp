@@ -74,9 +74,9 @@ void require_tasks(const char* call, std::span<Task* const> tasks) {
 
 }  // namespace
 
-TaskRunner::TaskRunner(const Executor& owner, const HybridOptions& options, Scheduler& scheduler,
+TaskRunner::TaskRunner(const Executor& executor, const HybridOptions& options, Scheduler& scheduler,
                        DeviceList& devices, Recorder& recorder)
-    : owner_(owner),
+    : executor_(executor),
       options_(options),
       scheduler_(scheduler),
       devices_(devices),
@@ -131,7 +131,7 @@ ExecutionStats TaskRunner::run_on_cpu(Task& task, const TaskShape& shape, Items 
                                       const Decision* decision) {
   const double start = scheduler_.now();
   try {
-    const RunsTask inside(owner_);
+    const RunsTask inside(executor_);
     if (const std::uint64_t own = task.threads()) {
       task.run_on_cpu(CpuThreads(own), items);
     } else {
@@ -166,7 +166,7 @@ std::optional<Error> TaskRunner::try_device(const TaskShape& shape, const Decisi
   double uncounted_us = 0;  // putting programs together, waking threads
   try {
     DeviceBackend& backend = device.ready();
-    const RunsTask inside(owner_);
+    const RunsTask inside(executor_);
     const double began = scheduler_.now();
     report = work(backend);
     uncounted_us = std::max(0.0, 1e6 * (scheduler_.now() - began) - report.times.work());
@@ -224,7 +224,7 @@ std::future<ExecutionStats> TaskRunner::submit(Task& task) {
     };
     const Decision decision = scheduler_.decide(shape);
     // All threads could be inside tasks that wait for tasks like this one.
-    if (RunsTask::here(owner_)) {
+    if (RunsTask::here(executor_)) {
       run(decision);
     } else {
       arena_->begin({shape, decision, run});
@@ -241,13 +241,13 @@ std::vector<TaskRunner::Group> TaskRunner::groups(std::span<Task* const> tasks) 
   std::map<std::pair<Hash128, Override>, std::size_t> known;
   for (std::size_t k = 0; k < tasks.size(); ++k) {
     const TaskShape shape = tasks[k]->shape();
-    const auto [place, is_new] = known.try_emplace({shape.kernel, shape.where}, groups.size());
+    const auto [entry, is_new] = known.try_emplace({shape.kernel, shape.where}, groups.size());
     if (is_new || !options_.coalesce || shape.where == Override::cpu || shape.deadline_us > 0) {
-      place->second = groups.size();
+      entry->second = groups.size();
       groups.emplace_back();
     }
-    groups[place->second].tasks.push_back(tasks[k]);
-    groups[place->second].places.push_back(k);
+    groups[entry->second].tasks.push_back(tasks[k]);
+    groups[entry->second].positions.push_back(k);
   }
   return groups;
 }
@@ -275,7 +275,7 @@ std::vector<ExecutionStats> TaskRunner::execute(std::span<Task* const> tasks) {
   require_tasks("execute", tasks);
   List list{.stats = std::vector<ExecutionStats>(tasks.size())};
   list.alone = tasks.size() < 2 || !arena_->usable() || foreign_calls_ended() ||
-               RunsTask::here(owner_) || !scheduler_.has_devices();
+               RunsTask::here(executor_) || !scheduler_.has_devices();
   for (const Group& group : groups(tasks)) list.run([&] { begin_group(group, list); });
   if (list.begun.size() == 1) {
     list.begun.front().run(list.begun.front().decision);
@@ -302,7 +302,7 @@ void TaskRunner::begin_group(const Group& group, List& list) {
   if (programs.empty()) {
     for (std::size_t k = 0; k < group.tasks.size(); ++k) {
       Task& task = *group.tasks[k];
-      ExecutionStats& stats = list.stats[group.places[k]];
+      ExecutionStats& stats = list.stats[group.positions[k]];
       const TaskShape shape = task.shape();
       begin(list, shape, scheduler_.decide(shape),
             [this, &task, &stats, shape](const Decision& decision) {
@@ -331,7 +331,7 @@ void TaskRunner::begin_group(const Group& group, List& list) {
       if (left - items / 2 < until * all) break;
       left -= items;
       part.tasks.push_back(group.tasks[next]);
-      part.places.push_back(group.places[next]);
+      part.positions.push_back(group.positions[next]);
       own.push_back(std::move(programs[next]));
     }
     if (own.empty()) continue;
@@ -364,8 +364,8 @@ void TaskRunner::run_group(const Group& group, const TaskShape& shape,
       Decision own = decision;
       own.reserved_us = 0;
       recorder_.decided(one.operation, own);
-      out[group.places[k]] = run(*group.tasks[k], one, own, {0, one.size});
-      recorder_.observe(one.operation, one.size, out[group.places[k]]);
+      out[group.positions[k]] = run(*group.tasks[k], one, own, {0, one.size});
+      recorder_.observe(one.operation, one.size, out[group.positions[k]]);
     }
     return;
   }
@@ -379,7 +379,7 @@ void TaskRunner::run_group(const Group& group, const TaskShape& shape,
   if (!error && group.tasks.size() > 1) recorder_.coalesced(group.tasks.size());
   stats.coalesced = group.tasks.size();
   for (std::size_t k = 0; k < group.tasks.size(); ++k) {
-    ExecutionStats& one = out[group.places[k]];
+    ExecutionStats& one = out[group.positions[k]];
     const TaskShape own = group.tasks[k]->shape();
     one = error ? run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr) : stats;
     if (error) one.fallback = error->what();

@@ -21,8 +21,8 @@ class TaskArena;
 /// Public members are as in Executor. Thread-safe.
 class TaskRunner {
  public:
-  /// All arguments outlive it. `owner` marks threads that run its tasks.
-  TaskRunner(const Executor& owner, const HybridOptions& options, Scheduler& scheduler,
+  /// All arguments outlive it. `executor` marks threads that run its tasks.
+  TaskRunner(const Executor& executor, const HybridOptions& options, Scheduler& scheduler,
              DeviceList& devices, Recorder& recorder);
   /// Waits for submitted tasks.
   ~TaskRunner();
@@ -44,7 +44,7 @@ class TaskRunner {
   /// Tasks of one kernel.
   struct Group {
     std::vector<Task*> tasks;
-    std::vector<std::size_t> places;  // positions in the caller's list
+    std::vector<std::size_t> positions;  // positions in the caller's list
   };
   /// A list of tasks that is being executed.
   struct List;
@@ -75,7 +75,7 @@ class TaskRunner {
   void warm_up_on(Task& task, std::size_t target, int samples);
   std::size_t target_to_check(const TaskShape& shape, const std::string& device) const;
 
-  const Executor& owner_;
+  const Executor& executor_;
   const HybridOptions& options_;
   Scheduler& scheduler_;
   DeviceList& devices_;

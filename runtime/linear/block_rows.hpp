@@ -81,7 +81,7 @@ class BlockRows {
     return std::span(columns_).subspan(row(block).columns, row(block).length);
   }
   /// Position of a block and its row's length, then those of its transpose.
-  std::array<std::uint32_t, 4> places(std::uint32_t row, std::uint32_t column) const {
+  std::array<std::uint32_t, 4> location(std::uint32_t row, std::uint32_t column) const {
     return {position(row, column), this->row(row).length, position(column, row),
             this->row(column).length};
   }
@@ -127,7 +127,7 @@ struct BlockProducts {
   ///
   ///   blocks      values from which the other two tell
   ///   outputs_of  the words of a block, an array
-  ///   pairs_of    its pairs of blocks of an instance: a range of {instance, roles}
+  ///   pairs_of    its pairs of blocks of an instance: a range of {instance, block_slots}
   template <class Blocks, class OutputsOf, class PairsOf>
   void add(std::uint32_t rows, std::uint32_t columns, const Blocks& blocks,
            const OutputsOf& outputs_of, const PairsOf& pairs_of) {
@@ -148,7 +148,7 @@ struct BlockProducts {
       std::size_t to = 2 * std::size_t{starts[first + k]};
       for (const auto& pair : pairs_of(blocks[k])) {
         entries[to++] = pair.instance;
-        entries[to++] = pair.roles;
+        entries[to++] = pair.block_slots;
       }
     });
   }

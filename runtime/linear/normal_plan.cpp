@@ -24,7 +24,7 @@ constexpr std::uint32_t kMostGroups = 256;
 struct Pair : Keyed {
   std::uint32_t instance = 0;
   std::uint32_t term = 0;
-  std::uint32_t roles = 0;
+  std::uint32_t block_slots = 0;
 };
 
 class NormalPlanner {
@@ -158,16 +158,16 @@ void NormalPlanner::sort_pairs() {
   };
   const Partition<Pair> partition(instances, blocks, emit);
   sorted_.resize(pairs);
-  partition.each_bucket([&](std::span<const Pair> items, std::size_t place, std::uint32_t first,
-                            std::uint32_t beyond) {
-    std::vector<std::size_t> next(beyond - first + 1, place);  // of each row
+  partition.each_bucket([&](std::span<const Pair> items, std::size_t first_item,
+                            std::uint32_t first, std::uint32_t beyond) {
+    std::vector<std::size_t> next(beyond - first + 1, first_item);  // of each row
     for (const Pair& pair : items) ++next[pair.key - first + 1];
     for (std::uint32_t b = first; b < beyond; ++b) {
-      next[b - first + 1] += next[b - first] - place;
+      next[b - first + 1] += next[b - first] - first_item;
       row_[b + 1] = next[b - first + 1];
     }
     for (const Pair& pair : items) sorted_[next[pair.key - first]++] = pair;
-    std::size_t from = place;
+    std::size_t from = first_item;
     for (std::uint32_t b = first; b < beyond; from = row_[++b]) {
       std::stable_sort(sorted_.data() + from, sorted_.data() + row_[b + 1],
                        [](const Pair& x, const Pair& y) { return x.value < y.value; });
@@ -239,7 +239,7 @@ void NormalPlanner::list_products() {
     plan_.products.back().add(
         model_.arrays[key[1]].width, model_.arrays[key[2]].width, list,
         [&](const Block& block) {
-          return plan_.matrix.places(block.row, sorted_[block.first].value);
+          return plan_.matrix.location(block.row, sorted_[block.first].value);
         },
         [&](const Block& block) {
           return std::span(sorted_).subspan(block.first, block.last - block.first);

@@ -18,7 +18,7 @@ struct NormalPlan {
   Why<MatrixReason> why;  ///< if it is not possible
   bool possible() const { return why.reason == MatrixReason::none; }
 
-  /// Products of blocks above the diagonal. Outputs: 4 words, the block's place and its rows'
+  /// Products of blocks above the diagonal. Outputs: 4 words, the block's offset and its rows'
   /// length, and those of its transpose.
   std::vector<BlockProducts> products;
 

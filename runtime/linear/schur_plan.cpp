@@ -53,7 +53,7 @@ class SchurPlanner {
   };
   struct Met {  // two blocks in an instance; an eliminated one comes first in the key
     std::uint64_t key = 0;
-    std::uint32_t term = 0, instance = 0, roles = 0;
+    std::uint32_t term = 0, instance = 0, block_slots = 0;
     friend auto operator<=>(const Met&, const Met&) = default;
   };
   struct Meeting {
@@ -379,9 +379,9 @@ void SchurPlanner::list_blocks() {
         {rows, columns, inner, narrow(plan_.block_starts.size()), narrow(list.size())});
     for (const Block& block : list) {
       const bool diagonal = block.row == block.column;
-      const auto places = plan_.complement.places(block.row, block.column);
+      const auto location = plan_.complement.location(block.row, block.column);
       plan_.block_words.push_back(block.meeting);
-      plan_.block_words.insert(plan_.block_words.end(), places.begin(), places.end());
+      plan_.block_words.insert(plan_.block_words.end(), location.begin(), location.end());
       plan_.block_words.insert(
           plan_.block_words.end(),
           {diagonal ? plan_.kept[block.row] : SchurPlan::kNone, kept_[block.row].packed});

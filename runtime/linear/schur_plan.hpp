@@ -58,9 +58,9 @@ struct SchurPlan {
   static constexpr std::uint32_t kNone = ~0u;
   static constexpr std::uint32_t kBlockWords = 7;
   std::vector<BlockShape> blocks;          ///< of S, upper triangle
-  std::vector<std::uint32_t> block_words;  ///< value of a meeting or kNone; place and stride of the
-                                           ///< block, then of its transpose; kept block (diagonal
-                                           ///< ones) or kNone; its packed place
+  std::vector<std::uint32_t> block_words;  ///< value of a meeting or kNone; offset and stride of
+                                           ///< the block, then of its transpose; kept block
+                                           ///< (diagonal ones) or kNone; its packed offset
   std::vector<std::uint32_t> block_starts, block_pieces;  ///< positions of pieces' values
   BlockRows complement;      ///< S by kept block; columns are kept positions
   std::uint32_t packed = 0;  ///< numbers of its diagonal blocks' triangles

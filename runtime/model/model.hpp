@@ -53,8 +53,8 @@ struct Model {
 
 /// Blocks of one array on one manifold.
 ///
-/// Vectors of damped steps keep a block's tangent coordinates in the first places of the block; the
-/// places after them are 0. So a step has as many numbers as x, and kernels need not know
+/// Vectors of damped steps keep a block's tangent coordinates in the first scalars of the block;
+/// the scalars after them are 0. So a step has as many numbers as x, and kernels need not know
 /// manifolds.
 struct ManifoldBlocks {
   std::uint32_t width = 0;    ///< numbers of a block

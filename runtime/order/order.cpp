@@ -215,7 +215,7 @@ void renumber(std::span<TouchedBlocks> terms, std::span<const std::uint32_t> ran
 }
 
 /// Mean distance between the blocks of an instance for which `counts` is true. Blocks of two arrays
-/// are compared by their places in them: no order moves the arrays.
+/// are compared by their positions in them: no order moves the arrays.
 template <class Counts>
 double mean_distance(std::span<const TouchedBlocks> terms, const BlockNumbers& numbers,
                      Counts counts) {
@@ -273,7 +273,7 @@ std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t block
     }
   };
   const Partition<Row> by_key(rows.size(), blocks, emit);
-  by_key.each_bucket([&](std::span<const Row> items, std::size_t place, std::uint32_t first,
+  by_key.each_bucket([&](std::span<const Row> items, std::size_t first_item, std::uint32_t first,
                          std::uint32_t beyond) {
     if (items.empty()) return;
     std::vector<std::size_t> next(beyond - first + 1, 0);
@@ -285,7 +285,7 @@ std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t block
       std::ranges::sort(std::span(sorted).subspan(begin, next[k] - begin), {},
                         [](const Row& row) { return std::pair(row.largest, row.value); });
     }
-    for (std::size_t k = 0; k < sorted.size(); ++k) rows[place + k] = sorted[k].value;
+    for (std::size_t k = 0; k < sorted.size(); ++k) rows[first_item + k] = sorted[k].value;
   });
   return rows;
 }
@@ -460,19 +460,19 @@ class Picker {
   std::vector<ir::Batch::NewRows> blocks_;
 };
 
-/// Reorders a device-resident column: its numbers stay, and its rows get new places.
+/// Reorders a device-resident column: its numbers stay, and its rows get new indices.
 bool pick_resident(const ir::Batch& source, std::uint32_t column,
                    std::span<const std::uint32_t> rows, ir::Batch& ordered) {
   const ir::ResidentColumn* const from = source.resident(column);
   if (!from) return false;
   const ir::ResidentColumn* const before = ordered.resident(column);
-  if (before && before->places_there == from->places) {
-    ordered.set_resident(column, {from->numbers, before->places, from->places});
+  if (before && before->indices_there == from->indices) {
+    ordered.set_resident(column, {from->numbers, before->indices, from->indices});
     return true;
   }
-  auto places = std::make_shared<std::vector<std::uint32_t>>(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) (*places)[i] = (*from->places)[rows[i]];
-  ordered.set_resident(column, {from->numbers, std::move(places), from->places});
+  auto indices = std::make_shared<std::vector<std::uint32_t>>(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) (*indices)[i] = (*from->indices)[rows[i]];
+  ordered.set_resident(column, {from->numbers, std::move(indices), from->indices});
   return true;
 }
 

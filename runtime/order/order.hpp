@@ -30,7 +30,7 @@ struct TouchedBlocks {
 /// mean the present order.
 struct ModelOrder {
   std::vector<std::uint32_t> position;           ///< of each scalar of x in the new order
-  std::vector<std::vector<std::uint32_t>> rows;  ///< by term: instance at each new place
+  std::vector<std::vector<std::uint32_t>> rows;  ///< by term: instance at each new index
   /// By term, in new numbers: input of reorder(), which releases it.
   std::vector<TouchedBlocks> touched;
 

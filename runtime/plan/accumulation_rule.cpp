@@ -12,15 +12,15 @@ namespace {
 constexpr std::uint64_t kFunctionCost = 20;  // operations of a library function
 constexpr double kBytesOfOperation = 0.1;    // H200: 60 TFLOP/s in f32 and 30 in f64, 4.2 TB/s
 constexpr std::uint64_t kStoreLimit = 1000;  // operations
-// Operations of a kernel with the program of each role: their compile time and size are bounded
-// (docs/running.md).
+// Operations of a kernel with the program of each block slot: their compile time and size are
+// bounded (docs/running.md).
 constexpr std::uint64_t kRepeatedLimit = 2000;
 constexpr double kAdvantage = 2;                    // the accuracy of the estimates
 constexpr double kClose = 4;                        // closer estimates may be measured
 constexpr std::uint64_t kLeastMeasured = 1u << 14;  // instances; else launches are timed
 
-/// Most roles that one kernel serves: those of the groups in one array.
-std::uint64_t most_roles(const TermShape& shape) {
+/// Most block slots that one kernel serves: those of the groups in one array.
+std::uint64_t most_block_slots(const TermShape& shape) {
   std::uint64_t most = 1;
   for (const SlotGroup& group : shape.groups)
     most = std::max<std::uint64_t>(
@@ -44,11 +44,11 @@ AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
   const double columns = stored_bytes(shape.layout, static_cast<std::uint32_t>(number));
   const double once =
       kBytesOfOperation * static_cast<double>(estimate.operations) + columns + number * slots;
-  const auto roles = static_cast<double>(std::max<std::size_t>(shape.groups.size(), 1));
-  estimate.recompute = roles * once;
-  estimate.repeated = estimate.operations * most_roles(shape);
+  const auto block_slots = static_cast<double>(std::max<std::size_t>(shape.groups.size(), 1));
+  estimate.recompute = block_slots * once;
+  estimate.repeated = estimate.operations * most_block_slots(shape);
   // Terms are written, and read with the position of their instance.
-  estimate.store = once + 2 * number * slots + 4 * roles;
+  estimate.store = once + 2 * number * slots + 4 * block_slots;
   return estimate;
 }
 

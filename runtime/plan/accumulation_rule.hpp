@@ -15,21 +15,22 @@ namespace topograd::runtime {
 struct AccumulationEstimate {
   double recompute = 0, store = 0;
   std::uint64_t operations = 0;  ///< of all slots' terms, inside functions too
-  std::uint64_t repeated = 0;    ///< of the longest kernel that evaluates terms in each role
+  std::uint64_t repeated = 0;    ///< of the longest kernel that evaluates terms in each block slot
 };
 
 /// Estimates a pass over a batch of this shape.
 AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
                                            codegen::Precision precision);
 
-/// True if a kernel that evaluates the terms in each role would take drivers' compilers too long.
+/// True if a kernel that evaluates the terms in each block slot would take drivers' compilers too
+/// long.
 bool is_long(const AccumulationEstimate& estimate);
 
 /// Chooses gather_recompute or gather_store by the rule alone.
 ///
-/// A gather kernel holds the program once for each role: for long programs the compile time (14 s
-/// for stars of seven roles and 1,200 operations, 4 s with stored terms) and the evaluations cost
-/// more than the traffic of stored terms.
+/// A gather kernel holds the program once for each block slot: for long programs the compile time
+/// (14 s for stars of seven block slots and 1,200 operations, 4 s with stored terms) and the
+/// evaluations cost more than the traffic of stored terms.
 codegen::Accumulation choose_accumulation(const AccumulationEstimate& estimate);
 
 /// False if a measurement would time launches instead of kernels.

@@ -56,7 +56,8 @@ ColumnForms find_forms(const ir::Batch& batch, const codegen::ColumnLayout& layo
 bool refresh_data_forms(const ir::Batch& batch, const codegen::ColumnLayout& layout,
                         ColumnForms& forms);
 
-/// An index column of a role's entries: stored by entry, or base + step * the owner's first index.
+/// An index column of a block slot's entries: stored by entry, or base + step * the block's first
+/// index.
 using EntryForm = IndexForm;
 
 /// Forms of the columns of `entry` in the entries of `own`, by entry column; fixed ones are stored.

@@ -22,7 +22,7 @@ std::vector<IndexSource> all_sources(const ColumnLayout& layout) {
 }
 
 /// Array and coordinate of a column, if they are the same in all rows.
-struct Place {
+struct BlockCoordinate {
   std::uint32_t array;
   std::uint32_t coordinate;
 };
@@ -33,8 +33,8 @@ std::uint32_t array_of(std::span<const ParameterArray> arrays, std::uint64_t ind
   return static_cast<std::uint32_t>(after - arrays.begin()) - 1;
 }
 
-std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
-                              std::span<const ParameterArray> arrays) {
+std::optional<BlockCoordinate> coordinate_of(const ir::Batch& batch, std::uint32_t column,
+                                             std::span<const ParameterArray> arrays) {
   const std::uint32_t array = array_of(arrays, batch.index(0, column));
   const ParameterArray& a = arrays[array];
   const std::uint64_t end = a.offset + a.blocks * a.width;
@@ -47,7 +47,7 @@ std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
     });
   });
   if (!same) return std::nullopt;
-  return Place{array, coordinate};
+  return BlockCoordinate{array, coordinate};
 }
 
 /// Coordinate of a column in the blocks of a group, if it is the same in all rows.
@@ -78,19 +78,20 @@ struct Numbering {
 
   Numbering(std::span<const std::uint32_t> batch_columns, const std::vector<bool>& flexible,
             std::uint32_t most) {
-    std::vector<bool> bends;
+    std::vector<bool> is_flexible;
     for (const std::uint32_t at : batch_columns) {
-      bends.push_back(at < flexible.size() && flexible[at] && most > 0);
-      if (bends.back()) --most;
+      is_flexible.push_back(at < flexible.size() && flexible[at] && most > 0);
+      if (is_flexible.back()) --most;
     }
-    fixed = static_cast<std::uint32_t>(std::ranges::count(bends, false));
+    fixed = static_cast<std::uint32_t>(std::ranges::count(is_flexible, false));
     std::uint32_t next_fixed = 0, next_flexible = fixed;
-    for (const bool bend : bends) column.push_back(bend ? next_flexible++ : next_fixed++);
+    for (const bool one : is_flexible) column.push_back(one ? next_flexible++ : next_fixed++);
   }
   template <class Source>
   Source source(std::size_t k) const {
-    const bool bends = column[k] >= fixed;
-    return {.kind = bends ? Source::Kind::flexible : Source::Kind::column, .column = column[k]};
+    const bool is_flexible = column[k] >= fixed;
+    return {.kind = is_flexible ? Source::Kind::flexible : Source::Kind::column,
+            .column = column[k]};
   }
 };
 
@@ -128,7 +129,7 @@ ColumnLayout make_layout(const ir::LeafCounts& leaves, std::span<const SlotGroup
   for (const SlotGroup& group : groups) bases.push_back(group.slots[0]);
   const std::uint32_t alone = leaves.uniforms - neighbours + (neighbours > 0 ? 1 : 0);
   for (std::uint32_t k = 0; k < alone; ++k) bases.push_back(leaves.parameters + k);
-  // A place and a step each.
+  // An index and a step each.
   const Numbering index(bases, flexible.index,
                         (codegen::kMostFormWords - count_data_forms(layout)) / 2);
   layout.index_columns = static_cast<std::uint32_t>(bases.size());
@@ -166,9 +167,9 @@ std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const Param
       break;
     }
     if (found) continue;
-    const std::optional<Place> place = place_of(batch, k, arrays);
-    if (!place || groups.size() == kMostGroups) return scalar_groups(batch);
-    groups.push_back({place->array, {k}, {place->coordinate}});
+    const std::optional<BlockCoordinate> located = coordinate_of(batch, k, arrays);
+    if (!located || groups.size() == kMostGroups) return scalar_groups(batch);
+    groups.push_back({located->array, {k}, {located->coordinate}});
   }
   return groups;
 }
@@ -207,18 +208,18 @@ EntryColumns entry_columns(const ColumnLayout& layout, const SlotGroup& own,
 
 std::vector<EntryColumns> entry_columns(const ColumnLayout& layout,
                                         std::span<const SlotGroup> groups,
-                                        std::span<const std::uint32_t> roles,
+                                        std::span<const std::uint32_t> block_slots,
                                         const FlexibleColumns& flexible) {
   std::vector<EntryColumns> made;
   std::uint32_t most = 0, forms = 0;
   const std::uint32_t data_forms = count_data_forms(layout);
-  for (const std::uint32_t role : roles) {
+  for (const std::uint32_t block_slot : block_slots) {
     EntryColumns entry = entry_columns(
-        layout, groups[role],
-        role < flexible.entries.size() ? flexible.entries[role] : std::vector<bool>{});
+        layout, groups[block_slot],
+        block_slot < flexible.entries.size() ? flexible.entries[block_slot] : std::vector<bool>{});
     const auto wanted = static_cast<std::uint32_t>(entry.index_columns.size()) - entry.fixed;
     if (2 * (forms + wanted) + data_forms > codegen::kMostFormWords) {
-      entry = entry_columns(layout, groups[role]);
+      entry = entry_columns(layout, groups[block_slot]);
     } else {
       entry.first_form = forms;
       forms += wanted;

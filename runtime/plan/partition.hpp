@@ -63,13 +63,13 @@ class Partition {
     start_.push_back(sum);
     items_.resize(sum);
     each_piece([&](std::size_t p, std::size_t first, std::size_t count) {
-      std::size_t* const places = next.data() + p * buckets;
+      std::size_t* const next_item = next.data() + p * buckets;
       emit(first, count,
-           [&](const Item& item) { items_[places[bucket_of[item.key >> shift]]++] = item; });
+           [&](const Item& item) { items_[next_item[bucket_of[item.key >> shift]]++] = item; });
     });
   }
 
-  /// Calls work(items, place of the first among all items, first key, beyond the last key) for each
+  /// Calls work(items, index of the first among all items, first key, beyond the last key) for each
   /// bucket, on all threads.
   template <class Work>
   void each_bucket(Work work) const {

@@ -126,7 +126,7 @@ std::uint32_t rows_beside(Pass pass, const ir::Program& f, bool energy) {
   return pass == Pass::values && !energy ? static_cast<std::uint32_t>(f.outputs.size()) : 0;
 }
 
-std::uint32_t sums_of_owner(Pass pass, std::uint32_t width) {
+std::uint32_t sums_of_block(Pass pass, std::uint32_t width) {
   return pass == Pass::blocks ? width * (width + 1) / 2 : width;
 }
 

@@ -19,7 +19,7 @@ enum class Pass {
   gradient,         ///< Jᵀr, by slot
   jacobian,         ///< m x n, row-major
   jtjp,             ///< Jᵀ(J·direction), by slot
-  blocks,           ///< upper triangle of JᵀJ over the slots of a group, by owner
+  blocks,           ///< upper triangle of JᵀJ over the slots of a group, by block
   jvp,              ///< m rows of J·direction
   vjp,              ///< Jᵀ·seeds, by slot
   hvp,              ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
@@ -50,10 +50,10 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
 /// True if energies take part in this pass over all terms of a model.
 bool energies_take_part(Pass pass);
 
-/// Number of sums of an owner of `width` scalars: width, or width (width + 1) / 2 for blocks.
-std::uint32_t sums_of_owner(Pass pass, std::uint32_t width);
+/// Number of sums of a block of `width` scalars: width, or width (width + 1) / 2 for blocks.
+std::uint32_t sums_of_block(Pass pass, std::uint32_t width);
 
-/// For each output of pass_program(pass, f, group.slots), the owner's sum to which it is added.
+/// For each output of pass_program(pass, f, group.slots), the block's sum to which it is added.
 std::vector<std::uint32_t> targets(Pass pass, const SlotGroup& group, std::uint32_t width);
 
 }  // namespace topograd::runtime

@@ -11,9 +11,9 @@
 
 namespace topograd::runtime {
 
-/// Slots of a topology that are always in one parameter block: one way to touch it.
+/// Slots of a topology that are always in one parameter block: a block slot of the term.
 struct SlotGroup {
-  std::uint32_t array = 0;  ///< of Model::arrays; kScalars for owners of one scalar
+  std::uint32_t array = 0;  ///< of Model::arrays; kScalars for blocks of one scalar
   std::vector<std::uint32_t> slots;
   std::vector<std::uint32_t> coordinates;  ///< of each slot in its block
 };
@@ -25,7 +25,7 @@ inline constexpr std::size_t kMostGroups = 24;
 
 /// Groups the parameter slots of a batch. If a slot's array or coordinate differs between
 /// instances, or if there would be more than kMostGroups, each of the batch's slots becomes a group
-/// with single scalars as owners (array == kScalars).
+/// with single scalars as blocks (array == kScalars).
 std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const ParameterArray> arrays);
 
 /// True for a batch whose terms are stored and summed by one list of positions for each scalar
@@ -62,50 +62,52 @@ codegen::ColumnLayout make_layout(const ir::LeafCounts& leaves, std::span<const 
 /// Bytes of an instance's inflexible columns; `number` is the size of a number in a data column.
 std::uint32_t stored_bytes(const codegen::ColumnLayout& layout, std::uint32_t number);
 
-/// Owners with more entries are summed by workgroups.
-inline constexpr std::uint32_t kLightOwner = 64;
-/// Owners with more entries are summed in segments of at most this many.
+/// Blocks with more entries are summed by workgroups.
+inline constexpr std::uint32_t kLightBlock = 64;
+/// Blocks with more entries are summed in segments of at most this many.
 inline constexpr std::uint32_t kSegment = 1024;
 
-/// For every owner (parameter block) the entries (instance, role) that touch it, in a fixed order.
+/// For every parameter block, the entries (instance, block slot) that read it, in a fixed order.
 ///
-/// Work item w sums entries starts[w * roles + r] .. starts[w * roles + r + 1] of each role r.
-/// Items of owners with at most kLightOwner entries come first, each for one invocation; each of
-/// the others is for a workgroup. Items of owners with at most kSegment entries write to the owner
-/// itself; the others write partial sums, which `levels` combine in fixed order, kSegment at a
-/// time.
+/// Work item w sums entries starts[w * block_slots + r] .. starts[w * block_slots + r + 1] of each
+/// block slot r. Items of blocks with at most kLightBlock entries come first, each for one
+/// invocation; each of the others is for a workgroup. Items of blocks with at most kSegment entries
+/// write to the block itself; the others write partial sums, which `levels` combine in fixed order,
+/// kSegment at a time.
 struct GatherPlan {
-  std::uint32_t array = 0;               ///< of Model::arrays, or kScalars
-  std::uint64_t x_first = 0;             ///< x index of owner 0's first scalar
-  std::uint32_t owner_width = 1;         ///< scalars of an owner
-  std::vector<std::uint32_t> roles;      ///< group of each role (index into find_groups' result)
-  std::vector<std::uint32_t> starts;     ///< items * roles + 1
-  std::vector<std::uint32_t> owners;     ///< by item
-  std::vector<std::uint32_t> outputs;    ///< by item: the owner, or a partial sum
+  std::uint32_t array = 0;        ///< of Model::arrays, or kScalars
+  std::uint64_t x_first = 0;      ///< x index of block 0's first scalar
+  std::uint32_t block_width = 1;  ///< scalars of a block
+  std::vector<std::uint32_t>
+      block_slots;                    ///< group of each block slot (index into find_groups' result)
+  std::vector<std::uint32_t> starts;  ///< items * block_slots + 1
+  std::vector<std::uint32_t> blocks;  ///< by item
+  std::vector<std::uint32_t> outputs;    ///< by item: the block, or a partial sum
   std::vector<std::uint32_t> instances;  ///< by entry
   std::uint32_t light_items = 0;         ///< items before this one are for one invocation
   std::uint32_t direct_items =
-      0;                       ///< items before this one write to owners, later ones partial sums
+      0;                       ///< items before this one write to blocks, later ones partial sums
   std::uint32_t partials = 0;  ///< partial sums of all levels
-  bool covers_all = false;     ///< each free owner of the array has an entry
-  /// True for invert_terms(): `instances` are positions of stored terms, and there is one role.
+  bool covers_all = false;     ///< each free block of the array has an entry
+  /// True for invert_terms(): `instances` are positions of stored terms, and there is one block
+  /// slot.
   bool of_terms = false;
 
   /// Sums partials [first[2k], first[2k + 1]) into target[k]: a partial of the next level, or an
-  /// owner.
+  /// block.
   struct Level {
     std::vector<std::uint32_t> first;
     std::vector<std::uint32_t> target;
-    bool to_owners = false;
+    bool to_blocks = false;
   };
   std::vector<Level> levels;
 };
 
 /// Inverts the index columns of a batch, one plan for each array its groups touch. Cost: a counting
-/// sort of instances x roles.
+/// sort of instances x block slots.
 ///
-///   constant  by scalar, or empty: owners whose scalars are all 1 are left out, and plans without
-///             other owners
+///   constant  by scalar, or empty: blocks whose scalars are all 1 are left out, and plans without
+///             other blocks
 std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
                                std::span<const ParameterArray> arrays, std::uint64_t scalars,
                                std::span<const std::uint8_t> constant = {});
@@ -117,21 +119,21 @@ std::vector<GatherPlan> invert_terms(const ir::Batch& batch, std::span<const std
                                      std::uint64_t scalars,
                                      std::span<const std::uint8_t> constant = {});
 
-/// Columns that an entry of a role reads, and how its slots read them; own slots are read from the
-/// owner.
+/// Columns that an entry of a block slot reads, and how its slots read them; own slots are read
+/// from the block.
 struct EntryColumns {
   codegen::ColumnLayout layout;
   std::vector<std::uint32_t> index_columns;  ///< columns of the batch's layout, by entry column
   std::uint32_t fixed = 0;                   ///< this many are stored, the others are flexible
   std::uint32_t first_form = 0;  ///< flexible: entry column c has the form first_form + c - fixed
 };
-/// Columns for one role; `flexible` is by index column of the batch, or empty if none is.
+/// Columns for one block slot; `flexible` is by index column of the batch, or empty if none is.
 EntryColumns entry_columns(const codegen::ColumnLayout& layout, const SlotGroup& own,
                            const std::vector<bool>& flexible = {});
-/// The columns of the roles of one kernel, flexible as far as its push constants have room.
+/// The columns of the block slots of one kernel, flexible as far as its push constants have room.
 std::vector<EntryColumns> entry_columns(const codegen::ColumnLayout& layout,
                                         std::span<const SlotGroup> groups,
-                                        std::span<const std::uint32_t> roles,
+                                        std::span<const std::uint32_t> block_slots,
                                         const FlexibleColumns& flexible);
 
 /// The batch column for each column of a layout (its first user with offset 0).

@@ -28,10 +28,10 @@ KernelRequest over_instances(const TermShape& shape, Pass pass) {
   return request;
 }
 
-KernelRequest over_owners(const TermShape& shape, Pass pass, std::uint32_t owner_width) {
+KernelRequest over_blocks(const TermShape& shape, Pass pass, std::uint32_t block_width) {
   KernelRequest request = named(shape, pass);
-  request.owner_width = owner_width;
-  request.out_width = sums_of_owner(pass, owner_width);
+  request.block_width = block_width;
+  request.out_width = sums_of_block(pass, block_width);
   return request;
 }
 
@@ -177,64 +177,65 @@ KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation st
   return request;
 }
 
-codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t index,
-                                std::uint32_t owner_width) {
+codegen::GatherSlot gather_slot(const TermShape& shape, Pass pass, std::uint32_t index,
+                                std::uint32_t block_width) {
   const SlotGroup& group = shape.groups[index];
-  codegen::GatherRole role;
-  role.slots = group.slots;
-  role.coordinates = group.coordinates;
-  role.program = shape_program(shape, pass, group.slots);
-  role.targets = targets(pass, group, owner_width);
-  role.layout = entry_columns(shape.layout, group).layout;
-  return role;
+  codegen::GatherSlot block_slot;
+  block_slot.slots = group.slots;
+  block_slot.coordinates = group.coordinates;
+  block_slot.program = shape_program(shape, pass, group.slots);
+  block_slot.targets = targets(pass, group, block_width);
+  block_slot.layout = entry_columns(shape.layout, group).layout;
+  return block_slot;
 }
 
 KernelRequest gather_request(const TermShape& shape, Pass pass,
-                             std::span<const std::uint32_t> roles, std::uint32_t owner_width,
+                             std::span<const std::uint32_t> block_slots, std::uint32_t block_width,
                              std::size_t lead) {
-  KernelRequest request = over_owners(shape, pass, owner_width);
+  KernelRequest request = over_blocks(shape, pass, block_width);
   request.form = Form::gather;
   request.values = values_of(shape, pass);
   request.accumulation = Accumulation::gather_recompute;
   const std::vector<EntryColumns> columns =
-      entry_columns(shape.layout, shape.groups, roles, shape.flexible);
-  for (std::size_t r = 0; r < roles.size(); ++r) {
+      entry_columns(shape.layout, shape.groups, block_slots, shape.flexible);
+  for (std::size_t r = 0; r < block_slots.size(); ++r) {
     const bool gives = request.values.given && r == lead;
     const Pass own = gives || !request.values.given ? pass : Pass::gradient;
-    request.roles.push_back(gather_role(shape, own, roles[r], owner_width));
-    request.roles.back().layout = columns[r].layout;
-    request.roles.back().gives_values = gives;
+    request.block_slots.push_back(gather_slot(shape, own, block_slots[r], block_width));
+    request.block_slots.back().layout = columns[r].layout;
+    request.block_slots.back().gives_values = gives;
   }
   return request;
 }
 
 KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
-                                std::span<const std::uint32_t> roles, std::uint32_t owner_width) {
-  KernelRequest request = over_owners(shape, pass, owner_width);
+                                std::span<const std::uint32_t> block_slots,
+                                std::uint32_t block_width) {
+  KernelRequest request = over_blocks(shape, pass, block_width);
   request.name += "_sum";
   request.form = Form::sum_terms;
   request.accumulation = Accumulation::gather_store;
   const std::vector<std::uint32_t> stored = slots_of(shape, pass);
-  for (std::uint32_t index : roles) {
-    codegen::GatherRole role;
+  for (std::uint32_t index : block_slots) {
+    codegen::GatherSlot block_slot;
     for (const std::uint32_t slot : shape.groups[index].slots) {
       const auto at = std::ranges::lower_bound(stored, slot);
-      role.slots.push_back(static_cast<std::uint32_t>(at - stored.begin()));
+      block_slot.slots.push_back(static_cast<std::uint32_t>(at - stored.begin()));
     }
-    role.targets = targets(pass, shape.groups[index], owner_width);
-    request.roles.push_back(std::move(role));
+    block_slot.targets = targets(pass, shape.groups[index], block_width);
+    request.block_slots.push_back(std::move(block_slot));
   }
   return request;
 }
 
 KernelRequest sum_terms_request(const TermShape& shape, Pass pass) {
-  KernelRequest request = over_owners(shape, pass, 1);
+  KernelRequest request = over_blocks(shape, pass, 1);
   request.name += "_sum";
   request.form = Form::sum_terms;
   request.accumulation = Accumulation::gather_store;
-  codegen::GatherRole role;
-  role.slots = role.targets = {0};
-  request.roles = {role};
+  codegen::GatherSlot block_slot;
+  block_slot.slots = block_slot.targets = {0};
+  request.block_slots = {block_slot};
   return request;
 }
 
@@ -246,11 +247,11 @@ KernelRequest combine_request(std::uint32_t out_width) {
   request.form = Form::sum_terms;
   request.accumulation = Accumulation::gather_store;
   request.out_width = out_width;
-  codegen::GatherRole role;
-  role.slots.resize(out_width);
-  std::iota(role.slots.begin(), role.slots.end(), 0u);
-  role.targets = role.slots;
-  request.roles = {role};
+  codegen::GatherSlot block_slot;
+  block_slot.slots.resize(out_width);
+  std::iota(block_slot.slots.begin(), block_slot.slots.end(), 0u);
+  block_slot.targets = block_slot.slots;
+  request.block_slots = {block_slot};
   return request;
 }
 
@@ -273,17 +274,17 @@ std::vector<KernelRequest> requests(const TermShape& shape, std::span<const Para
   for (std::size_t g = 0; g < shape.groups.size(); ++g) {
     if (done[g]) continue;
     const std::uint32_t array = shape.groups[g].array;
-    std::vector<std::uint32_t> roles;
+    std::vector<std::uint32_t> block_slots;
     for (std::size_t k = g; k < shape.groups.size(); ++k) {
       if (shape.groups[k].array != array) continue;
       done[k] = true;
-      roles.push_back(static_cast<std::uint32_t>(k));
+      block_slots.push_back(static_cast<std::uint32_t>(k));
     }
     const std::uint32_t width = array == kScalars ? 1 : arrays[array].width;
     // One kernel alone computes the additional values.
     const Pass own = has_values(pass) && !made.empty() ? Pass::gradient : pass;
-    made.push_back(store ? sum_terms_request(shape, own, roles, width)
-                         : gather_request(shape, own, roles, width));
+    made.push_back(store ? sum_terms_request(shape, own, block_slots, width)
+                         : gather_request(shape, own, block_slots, width));
   }
   return made;
 }

@@ -34,7 +34,7 @@ void lay_out(TermShape& shape);
 ///
 ///   slots  slots that are not fixed; see pass_program
 ir::Program shape_program(const TermShape& shape, Pass pass, std::span<const std::uint32_t> slots);
-/// Slots by which a pass over instances stores or scatters. For results that are summed by owner,
+/// Slots by which a pass over instances stores or scatters. For results that are summed by block,
 /// and for the Jacobian of such a sum, fixed slots are left out.
 std::vector<std::uint32_t> slots_of(const TermShape& shape, Pass pass);
 
@@ -48,23 +48,22 @@ codegen::KernelRequest cost_request(const TermShape& shape);
 /// Atomic sums by slot; the strategy is atomic_float or atomic_cas.
 codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
                                        codegen::Accumulation strategy);
-/// Sums by owner; each role evaluates its terms again.
+/// Sums by block; each block slot evaluates its terms again.
 ///
-///   roles        groups of the shape in the owners' array (GatherPlan::roles)
-///   owner_width  scalars of an owner
-///   lead         has_values(pass): the role, one that every instance has, that computes values
-///   that
-///                are not summed by owner
+///   block_slots  groups of the shape in the blocks' array (GatherPlan::block_slots)
+///   block_width  scalars of a block
+///   lead         has_values(pass): the block slot, one that every instance has, that computes
+///                values that are not summed by block
 codegen::KernelRequest gather_request(const TermShape& shape, Pass pass,
-                                      std::span<const std::uint32_t> roles,
-                                      std::uint32_t owner_width, std::size_t lead = 0);
-/// One role of such a request; the layout is that of the group's entries.
-codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t group,
-                                std::uint32_t owner_width);
-/// Sums by owner of terms that a store pass wrote.
+                                      std::span<const std::uint32_t> block_slots,
+                                      std::uint32_t block_width, std::size_t lead = 0);
+/// One block slot of such a request; the layout is that of the group's entries.
+codegen::GatherSlot gather_slot(const TermShape& shape, Pass pass, std::uint32_t group,
+                                std::uint32_t block_width);
+/// Sums by block of terms that a store pass wrote.
 codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
-                                         std::span<const std::uint32_t> roles,
-                                         std::uint32_t owner_width);
+                                         std::span<const std::uint32_t> block_slots,
+                                         std::uint32_t block_width);
 /// Sums by scalar of terms whose positions are listed (invert_terms).
 codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass);
 /// Sums of adjacent partial sums, `out_width` numbers each.

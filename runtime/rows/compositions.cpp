@@ -53,11 +53,11 @@ class Comparison {
     for (Kernel& kernel : kernels_) kernel.answers = find_answers<T>(kernel.program, rows);
   }
 
-  void run(const RowPlace& place) {
+  void run(const CheckedRunner& checked) {
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
       const Kernel& kernel = kernels_[k];
-      const Columns columns = place.runner->run(kernel.program, rows_);
-      compare(kernel, columns, place, k == 0 ? "value" : "value beside derivative");
+      const Columns columns = checked.runner->run(kernel.program, rows_);
+      compare(kernel, columns, checked, k == 0 ? "value" : "value beside derivative");
     }
   }
 
@@ -71,7 +71,7 @@ class Comparison {
   };
 
   /// Records the first wrong number.
-  void compare(const Kernel& kernel, const Columns& columns, const RowPlace& place,
+  void compare(const Kernel& kernel, const Columns& columns, const CheckedRunner& checked,
                const char* value) {
     bool told = false;
     for (std::size_t i = 0; i < rows_.count; ++i) {
@@ -81,13 +81,13 @@ class Comparison {
         const Answer& answer = kernel.answers[i * columns.size() + k];
         const bool lost =
             tiny_row || answer.tiny || is_tiny(static_cast<T>(answer.enclosure.value));
-        if (lost && !place.keeps_subnormals) continue;
+        if (lost && !checked.keeps_subnormals) continue;
         ++(answer.compare ? report_.compared : report_.undecided);
         const T got = static_cast<T>(columns[k][i]);
         const ir::Deviation found = deviation<T>(answer, got);
         if (found.within || told) continue;
         told = true;
-        report_.wrong.push_back({.runner = place.runner,
+        report_.wrong.push_back({.runner = checked.runner,
                                  .composition = text(composition_, k % kernel.values),
                                  .what = k < kernel.values ? value : "derivative",
                                  .at = {},
@@ -106,9 +106,9 @@ class Comparison {
 
 template <class T>
 CompositionReport check(std::span<const Op> composition, const Rows& rows,
-                        std::span<const RowPlace> places) {
+                        std::span<const CheckedRunner> runners) {
   Comparison<T> comparison(composition, rows);
-  for (const RowPlace& place : places) comparison.run(place);
+  for (const CheckedRunner& checked : runners) comparison.run(checked);
   return comparison.take();
 }
 
@@ -186,11 +186,11 @@ void CompositionReport::add(CompositionReport&& other) {
 }
 
 CompositionReport check_composition(std::span<const Op> composition, const Rows& rows,
-                                    std::span<const RowPlace> places) {
-  if (places.empty()) return {};
-  return places.front().runner->precision() == Precision::f32
-             ? check<float>(composition, rows, places)
-             : check<double>(composition, rows, places);
+                                    std::span<const CheckedRunner> runners) {
+  if (runners.empty()) return {};
+  return runners.front().runner->precision() == Precision::f32
+             ? check<float>(composition, rows, runners)
+             : check<double>(composition, rows, runners);
 }
 
 bool keeps_subnormals(RowRunner& runner) {

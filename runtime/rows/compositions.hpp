@@ -60,20 +60,20 @@ struct CompositionReport {
 };
 
 /// A runner of compositions.
-struct RowPlace {
+struct CheckedRunner {
   RowRunner* runner = nullptr;
   bool keeps_subnormals = true;  ///< result of keeps_subnormals()
 };
 
 /// Runs one kernel of the values, and one of values and their derivatives by parameter 0, on each
-/// place; reports at most one number of each kernel.
+/// runner; reports at most one number of each kernel.
 ///
-///   rows    numbers of the places' precision
-///   places  of one precision
+///   rows     numbers of the runners' precision
+///   runners  of one precision
 ///
 /// Throws the errors of the device.
 CompositionReport check_composition(std::span<const ir::Op> composition, const Rows& rows,
-                                    std::span<const RowPlace> places);
+                                    std::span<const CheckedRunner> runners);
 
 /// True if a sum of subnormal numbers is kept; runs one to find out.
 bool keeps_subnormals(RowRunner& runner);

@@ -54,7 +54,7 @@ void check_rows(const ir::Program& program, const Rows& rows) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): devices keep them.
-std::unique_ptr<RowKernel> RowRunner::prepare(const ir::Program&, RowPlaces) {
+std::unique_ptr<RowKernel> RowRunner::prepare(const ir::Program&, RowIndices) {
   throw Error(ErrorCode::Unsupported, "rows: " + device() + " keeps no programs");
 }
 

@@ -26,7 +26,7 @@ struct Rows {
 };
 
 /// Where a program's leaves are in each row; what no node reads may be empty.
-struct RowPlaces {
+struct RowIndices {
   std::size_t count = 0;
   /// Positions in x and in the direction, by slot, then by row.
   std::vector<std::vector<std::uint32_t>> parameters;
@@ -34,13 +34,13 @@ struct RowPlaces {
   Columns data;
 };
 
-/// The numbers at these places.
+/// The numbers at these indices.
 struct RowNumbers {
   std::span<const double> x, direction, uniforms;
   std::vector<std::span<const double>> seeds;  ///< by row of the program, then by row
 };
 
-/// A program that stays on a device with its places and data.
+/// A program that stays on a device with its indices and data.
 class RowKernel {
  public:
   virtual ~RowKernel() = default;
@@ -60,9 +60,9 @@ class RowRunner {
   /// Throws Error{Shape} if a column that the program reads is missing or shorter than `count`, and
   /// the errors of the device.
   virtual Columns run(const ir::Program& program, const Rows& rows) = 0;
-  /// Prepares a program for many runs at the same places; the runner outlives the kernel. Throws
+  /// Prepares a program for many runs at the same indices; the runner outlives the kernel. Throws
   /// Error{Unsupported} unless the runner is that of a device.
-  virtual std::unique_ptr<RowKernel> prepare(const ir::Program& program, RowPlaces places);
+  virtual std::unique_ptr<RowKernel> prepare(const ir::Program& program, RowIndices indices);
 };
 
 /// Throws Error{Unsupported} if + − × ÷ √, alone and one after the other, differ in a bit from the

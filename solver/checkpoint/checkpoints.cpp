@@ -189,12 +189,12 @@ void SolveFacts::transfer(ir::StateRecord& record) {
 }
 
 SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
-                    const SolvePlace& place, std::span<const double> x) {
+                    const SolveBackend& where, std::span<const double> x) {
   Facts facts;
   facts.add("version of Topograd", TOPOGRAD_VERSION);
   add_problem(facts, model, x);
-  facts.add("backend", place.backend);
-  facts.add("linear solver", place.linear_solver);
+  facts.add("backend", where.backend);
+  facts.add("linear solver", where.linear_solver);
   add_options(facts, options, OptionScope::steps);
   return std::move(facts.out);
 }

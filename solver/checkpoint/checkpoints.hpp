@@ -33,7 +33,7 @@ struct SolveFacts {
 };
 
 /// The backend that makes the steps, and how it solves for them.
-struct SolvePlace {
+struct SolveBackend {
   std::string backend, linear_solver;
 };
 
@@ -44,7 +44,7 @@ struct SolvePlace {
 ///
 /// Cost: reads all columns of all batches once.
 SolveFacts facts_of(const ProblemModel& model, const SolverOptions& options,
-                    const SolvePlace& place, std::span<const double> x);
+                    const SolveBackend& where, std::span<const double> x);
 
 /// The options that steps depend on, alone.
 SolveFacts facts_of(const SolverOptions& options, OptionScope scope);

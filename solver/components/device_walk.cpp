@@ -64,7 +64,7 @@ std::vector<T> shared_numbers(const ComponentGroup& group, const SolverOptions& 
   for (const double rule : rules) numbers.push_back(static_cast<T>(rule));
   for (const ComponentRows& rows : group.residuals)
     for (const ComponentNumbers& n : rows.data)
-      if (n.places == nullptr) numbers.push_back(static_cast<T>(*n.from));
+      if (n.positions == nullptr) numbers.push_back(static_cast<T>(*n.from));
   return numbers;
 }
 
@@ -72,7 +72,7 @@ std::vector<const ComponentNumbers*> columns_of(const ComponentGroup& group) {
   std::vector<const ComponentNumbers*> columns;
   for (const ComponentRows& rows : group.residuals)
     for (const ComponentNumbers& n : rows.data)
-      if (n.places != nullptr) columns.push_back(&n);
+      if (n.positions != nullptr) columns.push_back(&n);
   return columns;
 }
 
@@ -82,15 +82,16 @@ void for_parts(runtime::cpu::Pool& pool, std::size_t count, const F& f) {
   pool.for_ranges(count, kGatheredAtOnce, f);
 }
 
-/// to[k] = from[places of component first + k], for k in [begin, end).
+/// to[k] = from[positions.at(first + k)], for k in [begin, end).
 template <class T>
-void gather(const double* from, const Places& places, std::size_t first, std::size_t begin,
+void gather(const double* from, const Positions& positions, std::size_t first, std::size_t begin,
             std::size_t end, T* to) {
-  if (places.list.empty()) {
-    const double* at = from + places.first + (first + begin) * places.step;
-    for (std::size_t k = begin; k < end; ++k, at += places.step) to[k] = static_cast<T>(*at);
+  if (positions.list.empty()) {
+    const double* at = from + positions.first + (first + begin) * positions.step;
+    for (std::size_t k = begin; k < end; ++k, at += positions.step) to[k] = static_cast<T>(*at);
   } else {
-    for (std::size_t k = begin; k < end; ++k) to[k] = static_cast<T>(from[places.list[first + k]]);
+    for (std::size_t k = begin; k < end; ++k)
+      to[k] = static_cast<T>(from[positions.list[first + k]]);
   }
 }
 
@@ -107,11 +108,11 @@ void find_limits(const LaneProgram& program, std::size_t first, std::size_t coun
   for_parts(pool, each, [&](std::size_t begin, std::size_t end) {
     for (std::size_t s = 0; s < scalars; ++s) {
       for (std::size_t k = begin; k < end; ++k) {
-        const std::size_t place = group.x[s].at(first + k);
+        const std::size_t scalar = group.x[s].at(first + k);
         limits[s * each + k] =
-            static_cast<T>(program.has_lower() ? program.lower(place) : -kInfinity);
+            static_cast<T>(program.has_lower() ? program.lower(scalar) : -kInfinity);
         limits[(scalars + s) * each + k] =
-            static_cast<T>(program.has_upper() ? program.upper(place) : kInfinity);
+            static_cast<T>(program.has_upper() ? program.upper(scalar) : kInfinity);
       }
     }
   });
@@ -172,7 +173,8 @@ void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
       for (std::size_t s = 0; s < scalars; ++s)
         gather(x.data(), group.x[s], first, part, last, start.data() + s * count);
       for (std::size_t c = 0; c < columns.size(); ++c)
-        gather(columns[c]->from, *columns[c]->places, first, part, last, data.data() + c * count);
+        gather(columns[c]->from, *columns[c]->positions, first, part, last,
+               data.data() + c * count);
     });
     DeviceProgram task{
         .name = "components", .glsl = kernel.source, .items = count * kernel.invocations};

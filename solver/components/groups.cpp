@@ -16,8 +16,8 @@ constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 }  // namespace
 
-Places Places::of(std::vector<std::uint32_t> list) {
-  Places out;
+Positions Positions::of(std::vector<std::uint32_t> list) {
+  Positions out;
   if (list.empty()) return out;
   out.first = list[0];
   out.step = list.size() > 1 && list[1] > list[0] ? list[1] - list[0] : 0;
@@ -315,11 +315,11 @@ class ComponentGrouping {
         term.batch->copy_data_column(d, 0, column);
       }
     }
-    // One list of places for the scalars and one for the rows; groups refer to them.
-    std::size_t places = 0;
+    // One list of positions for the scalars and one for the rows; groups refer to them.
+    std::size_t count = 0;
     for (const std::vector<std::uint32_t>& members : members_)
-      places += row_starts_[members[0] + 1] - row_starts_[members[0]];
-    out.rows.reserve(2 * places * (1 + most_uniforms()));
+      count += row_starts_[members[0] + 1] - row_starts_[members[0]];
+    out.rows.reserve(2 * count * (1 + most_uniforms()));
   }
 
   std::size_t most_uniforms() const {
@@ -333,10 +333,10 @@ class ComponentGrouping {
     const std::vector<std::uint32_t>& members = members_[g];
     ComponentGroup group;
     group.count = members.size();
-    group.numbers = Places::of(members);
+    group.numbers = Positions::of(members);
     describe(members[0]);
     add_blocks(group);
-    find_places(group, members);
+    find_positions(group, members);
     const std::size_t rows = row_starts_[members[0] + 1] - row_starts_[members[0]];
     for (std::size_t j = 0; j < rows; ++j) add_rows(group, members, j, out);
     return group;
@@ -364,7 +364,7 @@ class ComponentGrouping {
     }
   }
 
-  void find_places(ComponentGroup& group, const std::vector<std::uint32_t>& members) {
+  void find_positions(ComponentGroup& group, const std::vector<std::uint32_t>& members) {
     std::vector<std::vector<std::uint32_t>> first(group.blocks.size());
     for (const std::uint32_t c : members) {
       describe(c);
@@ -372,8 +372,8 @@ class ComponentGrouping {
     }
     for (std::size_t b = 0; b < first.size(); ++b) {
       for (std::uint32_t k = 0; k < group.blocks[b].width; ++k) {
-        group.x.push_back(Places::of(first[b]));
-        for (std::uint32_t& place : first[b]) ++place;
+        group.x.push_back(Positions::of(first[b]));
+        for (std::uint32_t& position : first[b]) ++position;
       }
     }
     describe(members[0]);
@@ -410,10 +410,10 @@ class ComponentGrouping {
     const ir::Batch& batch = *model_.terms[t].batch;
     std::size_t first = 0;
     for (std::uint32_t k = 0; k < t; ++k) first += model_.terms[k].batch->data_columns();
-    out.rows.push_back(Places::of(instances));
-    const Places* const places = &out.rows.back();
+    out.rows.push_back(Positions::of(instances));
+    const Positions* const instances_of = &out.rows.back();
     for (std::uint32_t d = 0; d < batch.data_columns(); ++d)
-      rows.data.push_back({out.columns[first + d].data(), places});
+      rows.data.push_back({out.columns[first + d].data(), instances_of});
     for (std::uint32_t u = 0; u < batch.uniform_columns(); ++u) {
       std::vector<std::uint32_t> positions;
       positions.reserve(instances.size());
@@ -424,7 +424,7 @@ class ComponentGrouping {
       if (same) {
         rows.data.push_back({model_.uniforms.data() + positions[0], nullptr});
       } else {
-        out.rows.push_back(Places::of(std::move(positions)));
+        out.rows.push_back(Positions::of(std::move(positions)));
         rows.data.push_back({model_.uniforms.data(), &out.rows.back()});
       }
     }

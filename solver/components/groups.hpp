@@ -11,22 +11,23 @@
 
 namespace topograd {
 
-/// Where the numbers of one place are, in each component of a group: an affine sequence, or a list.
-struct Places {
+/// Where the numbers of one position are, in each component of a group: an affine sequence, or a
+/// list.
+struct Positions {
   std::size_t first = 0, step = 0;  ///< of component k: first + k * step
   std::vector<std::uint32_t> list;  ///< or list[k] if this is not empty
 
   std::size_t at(std::size_t component) const {
     return list.empty() ? first + component * step : list[component];
   }
-  /// The places of a list, as a sequence if they are one.
-  static Places of(std::vector<std::uint32_t> list);
+  /// The positions of a list, as a sequence if they are one.
+  static Positions of(std::vector<std::uint32_t> list);
 };
 
-/// A number of each component: from[places->at(k)].
+/// A number of each component: from[positions->at(k)].
 struct ComponentNumbers {
   const double* from = nullptr;
-  const Places* places = nullptr;  ///< null: the same number for all components
+  const Positions* positions = nullptr;  ///< null: the same number for all components
 };
 
 /// One residual block that every component of a group has.
@@ -57,7 +58,7 @@ struct ComponentGroup {
   static constexpr std::uint32_t kFixed = ~std::uint32_t{0};
 
   std::size_t count = 0;
-  Places numbers;  ///< number of each component among all
+  Positions numbers;  ///< number of each component among all
   std::uint32_t scalars = 0;
   std::uint32_t columns = 0;  ///< coordinates of a step
   std::uint32_t rows = 0;     ///< scalar residuals
@@ -65,7 +66,7 @@ struct ComponentGroup {
   bool on_manifolds = false;
   std::vector<ComponentBlock> blocks;
   std::vector<std::uint32_t> column;  ///< by scalar: its coordinate, or its block's; or kFixed
-  std::vector<Places> x;              ///< by scalar: its place in x
+  std::vector<Positions> x;           ///< by scalar: its index in x
   std::vector<ComponentKernel> kernels;
   std::vector<ComponentRows> residuals;
 
@@ -81,7 +82,7 @@ struct ComponentGroups {
   std::vector<std::uint32_t> first;  ///< by component: its first free scalar in x
   std::string obstacle;  ///< why the components cannot be solved for separately; empty: they can
   std::vector<std::vector<double>> columns;  ///< memory of data columns
-  std::vector<Places> rows;                  ///< memory of places
+  std::vector<Positions> rows;               ///< memory of positions
 };
 
 /// Counts of components, without their groups.

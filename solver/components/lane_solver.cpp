@@ -32,7 +32,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kCacheBytes = std::size_t{1} << 20;
 
 /// Numbers between the lanes of one column and those of the next: with powers of two between them,
-/// the numbers of one lane would compete for a few places in a cache.
+/// the numbers of one lane would compete for a few lines of a cache.
 constexpr std::size_t kApart = 8;
 
 /// Columns for facts of a lane, about.
@@ -75,7 +75,7 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   columns += 2 * carried();
   for (const ComponentRows& rows : group.residuals) {
     if (kernels_[rows.kernel].is_rolled()) continue;  // steps read their numbers one after another
-    for (const ComponentNumbers& numbers : rows.data) columns += numbers.places == nullptr ? 0 : 1;
+    for (const ComponentNumbers& numbers : rows.data) columns += numbers.positions == nullptr ? 0 : 1;
   }
   const std::size_t fit = kCacheBytes / (sizeof(double) * columns) / kLanes * kLanes;
   most_lanes_ = std::clamp(fit, kLanes, kTile);
@@ -247,7 +247,7 @@ void LaneSolver::make_columns() {
     want(*first, 1);
   for (const ComponentRows& rows : group_.residuals)
     for (const ComponentNumbers& numbers : rows.data)
-      if (numbers.places != nullptr) loads_.push_back({nullptr, &numbers});
+      if (numbers.positions != nullptr) loads_.push_back({nullptr, &numbers});
   for (DataColumn& data : loads_) want(data.column, 1);
   std::size_t count = 0;
   for (const auto& [first, columns] : wanted) count += columns;
@@ -290,7 +290,7 @@ void LaneSolver::bind_rows(const ComponentRows& rows, std::size_t& load) {
   const LaneKernel& kernel = program_.kernel(rows.kernel);
   RowColumns columns{.data = {}, .sums = program_.sums_of(rows)};
   for (const ComponentNumbers& numbers : rows.data)
-    columns.data.push_back(numbers.places == nullptr ? constant(numbers.from)
+    columns.data.push_back(numbers.positions == nullptr ? constant(numbers.from)
                                                      : loads_[load++].column);
   std::size_t turn = 0;  // of the carried numbers that are read
   for (std::size_t p = 0; p < kernel.parts().size(); ++p) {
@@ -344,11 +344,11 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   for (std::uint32_t k = 0; k < n_; ++k)
     number(numbers_.delta, k, at) = number(numbers_.scale, k, at) = 0;
   for (const DataColumn& data : loads_)
-    data.column[at] = data.numbers->from[data.numbers->places->at(component)];
+    data.column[at] = data.numbers->from[data.numbers->positions->at(component)];
   for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s) {
-    const std::size_t place = group_.x[s].at(component);
-    number(lower_, s, at) = program_.has_lower() ? program_.lower(place) : -kInfinity;
-    number(upper_, s, at) = program_.has_upper() ? program_.upper(place) : kInfinity;
+    const std::size_t scalar = group_.x[s].at(component);
+    number(lower_, s, at) = program_.has_lower() ? program_.lower(scalar) : -kInfinity;
+    number(upper_, s, at) = program_.has_upper() ? program_.upper(scalar) : kInfinity;
   }
   load_start(at);
   lane.walked = walks_ != nullptr && walks_->began(component) && load_walk(at);
@@ -740,8 +740,8 @@ std::vector<double> LaneSolver::leaves_of(const ComponentRows& rows, std::size_t
                                           std::span<const double> x) const {
   std::vector<double> out;
   for (const ComponentNumbers& numbers : rows.data)
-    out.push_back(numbers.places == nullptr ? *numbers.from
-                                            : numbers.from[numbers.places->at(component)]);
+    out.push_back(numbers.positions == nullptr ? *numbers.from
+                                               : numbers.from[numbers.positions->at(component)]);
   for (const std::uint32_t scalar : rows.unknowns) out.push_back(x[scalar]);
   return out;
 }
@@ -776,14 +776,14 @@ Eigen::MatrixXd LaneSolver::hessian_at(std::size_t at, std::span<const double> x
     const LaneKernel& kernel = program_.kernel(rows.kernel);
     const std::vector<double> out =
         outputs_of(kernel.curvature(), leaves_of(rows, lanes_now_[at].component, x));
-    const auto place = [&](std::size_t k) {
+    const auto row_of = [&](std::size_t k) {
       return program_.free_number(rows.unknowns[kernel.free()[k]]);
     };
     std::size_t next = 0;
     for (std::size_t a = 0; a < kernel.free().size(); ++a) {
       for (std::size_t b = a; b < kernel.free().size(); ++b, ++next) {
-        hessian(place(a), place(b)) += out[next];
-        if (a != b) hessian(place(b), place(a)) += out[next];
+        hessian(row_of(a), row_of(b)) += out[next];
+        if (a != b) hessian(row_of(b), row_of(a)) += out[next];
       }
     }
   }
@@ -871,10 +871,10 @@ bool LaneSolver::leave_saddle(std::size_t at) {
   }
   if (!vanished) return false;
   const std::optional<QuadraticModel> model = exact_model(at, here_columns());
-  const auto bend = model ? negative_curvature(*model, kUnit) : std::nullopt;
-  if (!bend) return false;
-  set_direction(at, model->unknowns, bend->direction);
-  lane.saddle.emplace(lane.here_cost, bend->curvature, lane.rules.least_contradiction());
+  const auto descent = model ? negative_curvature(*model, kUnit) : std::nullopt;
+  if (!descent) return false;
+  set_direction(at, model->unknowns, descent->direction);
+  lane.saddle.emplace(lane.here_cost, descent->curvature, lane.rules.least_contradiction());
   lane.phase = Phase::saddle;
   lane.ended = false;
   try_length(at, lane.saddle->length());
@@ -1204,7 +1204,7 @@ void LaneSolver::go_to(std::size_t at, Phase phase) {
   lanes_now_[at].ended = false;
 }
 
-/// Compares this end, or the place where the lane is stuck, with the end before the turn. False if
+/// Compares this end, or the point where the lane is stuck, with the end before the turn. False if
 /// that one counts, to which the lane goes back.
 bool LaneSolver::settle_turn(std::size_t at, bool stuck, bool lost) {
   Lane& lane = lanes_now_[at];

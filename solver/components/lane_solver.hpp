@@ -40,13 +40,13 @@ class LaneProgram {
   const LaneKernel& kernel(std::size_t k) const { return kernels_[k]; }
   bool has_lower() const { return !lower_.empty(); }
   bool has_upper() const { return !upper_.empty(); }
-  /// Bounds of a place in x.
-  double lower(std::size_t place) const { return lower_[place % lower_.size()]; }
-  double upper(std::size_t place) const { return upper_[place % upper_.size()]; }
-  /// The scalar at these places has the same bounds in all components.
-  bool shares_bounds(const Places& places) const {
+  /// Bounds of a scalar of x.
+  double lower(std::size_t x_index) const { return lower_[x_index % lower_.size()]; }
+  double upper(std::size_t x_index) const { return upper_[x_index % upper_.size()]; }
+  /// The scalar at these positions has the same bounds in all components.
+  bool shares_bounds(const Positions& positions) const {
     const auto repeats = [&](std::span<const double> bounds) {
-      return bounds.empty() || (places.list.empty() && places.step % bounds.size() == 0);
+      return bounds.empty() || (positions.list.empty() && positions.step % bounds.size() == 0);
     };
     return repeats(lower_) && repeats(upper_);
   }
@@ -138,7 +138,7 @@ class LaneSolver {
 
   std::size_t lanes() const { return lanes_; }
 
-  /// Minimises components [first, last) of the group from their places in x.
+  /// Minimises components [first, last) of the group from their values in x.
   ///
   ///   begin  of the time limit
   ///   walks  points from which they go on, as if the steps to them had been its own; or null

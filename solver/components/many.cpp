@@ -83,7 +83,7 @@ class CopiesSolver::Copies {
     std::size_t next = 0;
     for (ComponentRows& rows : group.residuals)
       for (ComponentNumbers& numbers : rows.data)
-        if (numbers.places != nullptr) numbers.from = data[arrays_[next++]];
+        if (numbers.positions != nullptr) numbers.from = data[arrays_[next++]];
   }
 
   const ComponentGroups& groups() const { return out_; }
@@ -173,9 +173,9 @@ class CopiesSolver::Copies {
 
   ComponentNumbers number(double value) {
     if (const std::optional<Entry> of = entry_of(value)) {
-      places_.push_back({of->entry, widths_[of->array], {}});
+      positions_.push_back({of->entry, widths_[of->array], {}});
       arrays_.push_back(of->array);
-      return {nullptr, &places_.back()};
+      return {nullptr, &positions_.back()};
     }
     constants_.push_back(value);
     return {&constants_.back(), nullptr};
@@ -185,7 +185,7 @@ class CopiesSolver::Copies {
   std::span<const std::size_t> widths_;
   ComponentGroups out_;
   std::size_t first_ = 0;  // free scalar of a copy
-  std::deque<Places> places_;
+  std::deque<Positions> positions_;
   std::vector<std::size_t> arrays_;  // by number that differs among the copies
   std::deque<double> constants_;
 };

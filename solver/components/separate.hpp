@@ -69,7 +69,7 @@ class ComponentSolver {
                   const WalkDevice* device, Verdicts verdicts = Verdicts::host);
   ~ComponentSolver();
 
-  /// Minimises from x, and writes the components that took a step back to x. Sets place, costs,
+  /// Minimises from x, and writes the components that took a step back to x. Sets backend, costs,
   /// steps, termination and the columns of the summary; its termination is CONVERGENCE only if that
   /// of all components is.
   void run(std::span<double> x, Summary& summary);

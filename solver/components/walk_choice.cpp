@@ -110,7 +110,7 @@ ComponentWork work_of(const ComponentGroup& group) {
     out.operations += kernels[rows.kernel].operations;
     out.products += kernels[rows.kernel].products;
     out.up += static_cast<double>(std::ranges::count_if(
-        rows.data, [](const ComponentNumbers& n) { return n.places != nullptr; }));
+        rows.data, [](const ComponentNumbers& n) { return n.positions != nullptr; }));
   }
   return out;
 }

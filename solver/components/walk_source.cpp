@@ -31,7 +31,7 @@ constexpr std::size_t kRowBytes = 8192;
 bool has_columns(const ComponentGroup& group) {
   return std::ranges::any_of(group.residuals, [](const ComponentRows& rows) {
     return std::ranges::any_of(rows.data,
-                               [](const ComponentNumbers& n) { return n.places != nullptr; });
+                               [](const ComponentNumbers& n) { return n.positions != nullptr; });
   });
 }
 
@@ -39,17 +39,17 @@ bool takes_alike(const ComponentRows& a, const ComponentRows& b) {
   return a.kernel == b.kernel &&
          std::ranges::equal(a.data, b.data,
                             [](const ComponentNumbers& p, const ComponentNumbers& q) {
-                              return (p.places == nullptr) == (q.places == nullptr);
+                              return (p.positions == nullptr) == (q.positions == nullptr);
                             });
 }
 
 std::size_t columns_of(const ComponentRows& rows) {
   return static_cast<std::size_t>(std::ranges::count_if(
-      rows.data, [](const ComponentNumbers& n) { return n.places != nullptr; }));
+      rows.data, [](const ComponentNumbers& n) { return n.positions != nullptr; }));
 }
 
 /// Residual blocks of one kernel over the same unknowns, whose numbers come from the same kinds of
-/// places.
+/// arrays.
 struct RowRun {
   std::size_t first = 0, count = 0;
   std::size_t data = 0, numbers = 0;  ///< first of their columns and shared numbers
@@ -86,7 +86,7 @@ class Arguments {
     const std::size_t columns = columns_of(rows), shared = rows.data.size() - columns;
     std::size_t column = 0, number = 0;
     for (const ComponentNumbers& n : rows.data) {
-      if (n.places != nullptr) {
+      if (n.positions != nullptr) {
         add(text("data[(", data, " + ", column++, "u + j * ", columns, "u) * count + k]"));
       } else {
         add(text("numbers[", numbers, " + ", number++, "u + j * ", shared, "u]"));
@@ -116,7 +116,7 @@ std::vector<SlotIndex> index_slots(const ComponentRows& rows) {
   std::vector<SlotIndex> out;
   std::size_t columns = 0, numbers = 0;
   for (const ComponentNumbers& n : rows.data)
-    out.push_back(n.places != nullptr ? SlotIndex{true, columns++} : SlotIndex{false, numbers++});
+    out.push_back(n.positions != nullptr ? SlotIndex{true, columns++} : SlotIndex{false, numbers++});
   return out;
 }
 
@@ -249,7 +249,7 @@ struct SharedMemory {
 };
 
 /// The loop that adds the rows of all blocks with one kernel whose numbers come from the same kinds
-/// of places. The lanes evaluate blocks side by side; then they add those of each run. Tables say
+/// of arrays. The lanes evaluate blocks side by side; then they add those of each run. Tables say
 /// for each run which blocks it has, where their numbers begin, which scalars they read, and which
 /// numbers these have among the free ones; and for each block which run it is in.
 std::string kind_source(const LaneProgram& program, const std::vector<RowRun>& runs,
@@ -583,7 +583,7 @@ std::vector<WalkBuffer> buffers_of_walk(const ComponentGroup& group) {
 
 bool shares_limits(const LaneProgram& program) {
   return std::ranges::all_of(program.group().x,
-                             [&](const Places& x) { return program.shares_bounds(x); });
+                             [&](const Positions& x) { return program.shares_bounds(x); });
 }
 
 std::string obstacle_of_walk(const ComponentGroup& group, Precision precision,

@@ -23,8 +23,8 @@ struct PenaltyStart {
   double asked = 0;              ///< SolverOptions::initial_penalty; 0: chosen
   double cost = 0;               ///< of the objective
   double squared_violation = 0;  ///< Σ (d c)²
-  std::size_t inequalities = 0;  ///< rows that are penalised: where many bend, μ starts small, so
-                                 ///< that steps may pass bends, and multipliers find what is active
+  std::size_t inequalities = 0;  ///< rows that are penalised: μ starts small for many of them, so
+                                 ///< that steps may change which ones are active
   double curvature = 0;          ///< of the objective, along gradients of constraints; 0: unknown
 };
 

@@ -134,14 +134,14 @@ Eigen::VectorXd least_squares(const ColumnMatrix& a, const Eigen::VectorXd& righ
 constexpr double kDependent = 1e-8;
 
 /// One row of the constraints.
-struct RowPlace {
+struct RowInstance {
   std::uint32_t term = 0;
   std::uint32_t output = 0;
   std::size_t instance = 0;
 };
 
-std::vector<RowPlace> rows_of(const ConstrainedEnd& end) {
-  std::vector<RowPlace> rows(end.multipliers.size());
+std::vector<RowInstance> rows_of(const ConstrainedEnd& end) {
+  std::vector<RowInstance> rows(end.multipliers.size());
   for (std::uint32_t t = 0; t < end.model.topologies.size(); ++t) {
     if (!is_constraint(end.problem.kind(end.model.topologies[t]))) continue;
     const runtime::Term& term = end.model.model.terms[t];
@@ -154,25 +154,25 @@ std::vector<RowPlace> rows_of(const ConstrainedEnd& end) {
 }
 
 /// Gradients of some rows over the free scalars that they read.
-Eigen::MatrixXd gradients(const ConstrainedEnd& end, std::span<const RowPlace> rows,
+Eigen::MatrixXd gradients(const ConstrainedEnd& end, std::span<const RowInstance> rows,
                           std::span<const std::size_t> chosen) {
   std::map<std::uint32_t, std::vector<double>> jacobians;
   std::map<std::uint32_t, Eigen::Index> columns;
   std::vector<Eigen::Triplet<double>> entries;
   const std::vector<std::uint8_t>& constant = end.model.model.constant;
   for (std::size_t k = 0; k < chosen.size(); ++k) {
-    const RowPlace& place = rows[chosen[k]];
-    const runtime::Term& term = end.model.model.terms[place.term];
+    const RowInstance& row = rows[chosen[k]];
+    const runtime::Term& term = end.model.model.terms[row.term];
     const std::uint32_t slots = term.batch->parameter_columns();
-    const std::size_t outputs = constraint_outputs(end.model, place.term);
-    std::vector<double>& values = jacobians[place.term];
-    if (values.empty()) values = constraint_jacobian(end.model, end.engine, place.term, end.point);
+    const std::size_t outputs = constraint_outputs(end.model, row.term);
+    std::vector<double>& values = jacobians[row.term];
+    if (values.empty()) values = constraint_jacobian(end.model, end.engine, row.term, end.point);
     for (std::uint32_t s = 0; s < slots; ++s) {
-      const std::uint32_t scalar = term.batch->index(place.instance, s);
+      const std::uint32_t scalar = term.batch->index(row.instance, s);
       if (!constant.empty() && constant[scalar] != 0) continue;
       const auto column = columns.try_emplace(scalar, static_cast<Eigen::Index>(columns.size()));
       entries.emplace_back(static_cast<Eigen::Index>(k), column.first->second,
-                           values[(place.instance * outputs + place.output) * slots + s]);
+                           values[(row.instance * outputs + row.output) * slots + s]);
     }
   }
   Eigen::MatrixXd out = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(chosen.size()),
@@ -182,7 +182,7 @@ Eigen::MatrixXd gradients(const ConstrainedEnd& end, std::span<const RowPlace> r
 }
 
 /// Marks rows whose gradients are combinations of those of rows before them.
-std::vector<bool> dependent_rows(const ConstrainedEnd& end, std::span<const RowPlace> rows) {
+std::vector<bool> dependent_rows(const ConstrainedEnd& end, std::span<const RowInstance> rows) {
   std::vector<bool> out(rows.size(), false);
   std::vector<std::size_t> active;
   const auto is_equality = [&](std::size_t row) {
@@ -310,7 +310,7 @@ std::string constraint_name(const Problem& problem, const ProblemModel& model, s
 }
 
 std::vector<ConstraintSummary> summarise(const ConstrainedEnd& end) {
-  const std::vector<RowPlace> rows = rows_of(end);
+  const std::vector<RowInstance> rows = rows_of(end);
   const std::vector<bool> dependent = dependent_rows(end, rows);
   std::vector<ConstraintSummary> out;
   std::vector<RowsOfLabel> labels;

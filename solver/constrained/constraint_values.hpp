@@ -66,7 +66,7 @@ struct FittedRows {
 /// conjugate gradients instead.
 void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<double>& gradient);
 
-/// "constraint "gap" #3": label and place in its batch.
+/// "constraint "gap" #3": label and index in its batch.
 ///
 ///   row  of the model
 std::string constraint_name(const Problem& problem, const ProblemModel& model, std::uint64_t row);

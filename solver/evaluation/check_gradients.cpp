@@ -158,12 +158,12 @@ class Check {
 
   /// residual "edge" #7, row 1
   std::string row_text(Index row) const {
-    const Place place = problem_.locate(static_cast<std::uint64_t>(row));
-    const bool host = place.topology == Place::kHost;
-    std::string label(place.label);
-    if (label.empty()) label = host ? "host" : "residual" + std::to_string(place.topology);
+    const Place located = problem_.locate(static_cast<std::uint64_t>(row));
+    const bool host = located.topology == Place::kHost;
+    std::string label(located.label);
+    if (label.empty()) label = host ? "host" : "residual" + std::to_string(located.topology);
     return (host ? "host residual \"" : "residual \"") + label + "\" #" +
-           std::to_string(place.instance) + ", row " + std::to_string(place.output);
+           std::to_string(located.instance) + ", row " + std::to_string(located.output);
   }
 
   std::string unknown_text(Index scalar) const {

@@ -168,7 +168,7 @@ struct Covariance::Impl {
     DenseMatrix P;  // (width, range.count)
   };
   Part part(const ParameterBlock& b) const {
-    // The checks of owner and range are those of the problem's own calls.
+    // The checks of the problem and the range are those of the problem's own calls.
     const std::uint32_t width = static_cast<std::uint32_t>(b.array.width());
     const std::uint32_t offset = problem.offset_of("covariance", b);
     Part out;

@@ -47,7 +47,9 @@ struct Evaluator::Impl {
         queue(problem),
         matrices(problem) {}
   ~Impl() { problem.end_session(); }
-  static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "evaluator"); }
+  static Impl& of(const std::unique_ptr<Impl>& impl) {
+    return require_not_moved_from(impl, "evaluator");
+  }
 
   double cost(std::optional<Numbers> x) {
     return problem.at(runtime::Pass::cost, x, [](runtime::Engine& e) { return e.cost(); });

@@ -59,7 +59,7 @@ void for_residual_terms(const runtime::Model& model, const F& f) {
     if (!model.terms[t].energy) f(t, model.terms[t]);
 }
 
-/// Entries of blocks of the host by row and column; those at the same place are one.
+/// Entries of blocks of the host by row and column; those at the same position are one.
 Entries host_entries(const EvaluatedProblem& problem, const ModelVectors& vectors) {
   if (!problem.has_host_blocks()) return {};
   HostEngine& host = *problem.session().host;
@@ -84,10 +84,10 @@ Entries host_entries(const EvaluatedProblem& problem, const ModelVectors& vector
     const auto last = entries.begin() + static_cast<std::ptrdiff_t>(ends[row]);
     if (!std::is_sorted(first, last, by_column)) std::stable_sort(first, last, by_column);
   }
-  const auto place = [](const auto& entry) { return std::pair(entry.row(), entry.col()); };
+  const auto position = [](const auto& entry) { return std::pair(entry.row(), entry.col()); };
   std::size_t kept = 0;
   for (const auto& entry : entries) {
-    if (kept > 0 && place(entries[kept - 1]) == place(entry))
+    if (kept > 0 && position(entries[kept - 1]) == position(entry))
       entries[kept - 1] = {entry.row(), entry.col(), entries[kept - 1].value() + entry.value()};
     else
       entries[kept++] = entry;

@@ -42,7 +42,7 @@ class HostPath final : public DescentPath {
         direction_(objective.steps()),
         step_(objective.steps()) {}
 
-  Place begin() override {
+  StartPoint begin() override {
     cost_ = evaluate(x_, gradient_);
     return {cost_, box_.norms(x_, gradient_)};
   }
@@ -140,7 +140,7 @@ class Descent {
         control_(options, summary) {}
 
   bool run() {
-    const DescentPath::Place start = path_.begin();
+    const DescentPath::StartPoint start = path_.begin();
     cost_ = start.cost;
     gradient_ = start.gradient;
     if (checkpoints_ != nullptr && checkpoints_->restores())

@@ -86,7 +86,7 @@ class SearchDirection {
 /// Storage of points, gradients and directions, on the host or on an engine.
 class DescentPath {
  public:
-  struct Place {
+  struct StartPoint {
     double cost = 0;
     GradientNorms gradient;
   };
@@ -101,7 +101,7 @@ class DescentPath {
   };
 
   virtual ~DescentPath() = default;
-  virtual Place begin() = 0;
+  virtual StartPoint begin() = 0;
   /// Chooses a direction.
   virtual Aim aim() = 0;
   virtual Settling settling() const = 0;

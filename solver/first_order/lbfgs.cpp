@@ -33,7 +33,7 @@ class EnginePath final : public DescentPath {
         scale_free_(options.scale_free),
         times_(times) {}
 
-  Place begin() override {
+  StartPoint begin() override {
     const Stopwatch watch(times_.evaluation_seconds);
     at_ = engine_.begin_descent(static_cast<std::size_t>(rank_));
     return {at_.cost, gradient_of(at_)};
@@ -166,10 +166,10 @@ std::optional<std::size_t> LbfgsProducts::moved(double length,
 void LbfgsProducts::transfer(ir::StateRecord& record) {
   std::vector<std::uint64_t> order(order_.begin(), order_.end());
   record.list("order of the pairs", order);
-  // The places in use are 0 .. the number of pairs.
-  const std::set<std::uint64_t> places(order.begin(), order.end());
-  if (places.size() != order.size() || order.size() > rank_ ||
-      (!places.empty() && *places.rbegin() >= order.size()))
+  // The slots in use are 0 .. the number of pairs.
+  const std::set<std::uint64_t> slots(order.begin(), order.end());
+  if (slots.size() != order.size() || order.size() > rank_ ||
+      (!slots.empty() && *slots.rbegin() >= order.size()))
     record.refuse("order of the pairs", "is none");
   order_.assign(order.begin(), order.end());
   record.list("products of the pairs", std::span(products_));

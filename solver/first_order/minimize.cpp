@@ -208,10 +208,10 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, bool escap
 }
 
 /// The engines if their own steps may be made: no option needs points on the host.
-Engines* steps_of(Engines& engines, bool shaped, const SolverOptions& options) {
+Engines* steps_of(Engines& engines, bool has_manifolds, const SolverOptions& options) {
   const bool shows_points =
       options.update_state_every_iteration || options.domain == DomainPolicy::strict;
-  return shaped || shows_points ? nullptr : &engines;
+  return has_manifolds || shows_points ? nullptr : &engines;
 }
 
 /// Runs L-BFGS, and continues on the engine's vectors as soon as their kernels are ready, without

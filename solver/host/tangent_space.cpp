@@ -131,15 +131,15 @@ void TangentSpace::check_bounds(const char* call, std::span<const double> x) con
       const bool constant = is_constant(constant_, k);
       // Bounds of a constant do not matter to a solve unless its value is outside.
       if ((constant || low < high) && x[k] >= low && x[k] <= high) continue;
-      const std::string place =
+      const std::string subject =
           std::string(call) + ": " + scalar_text(std::span<const ParameterArray>(arrays_), k);
       const std::string range = "[" + number(low) + ", " + number(high) + "]";
       if (!constant && !(low < high))
         throw Error(ErrorCode::InvalidArgument,
-                    place + " has infeasible bounds " + range +
+                    subject + " has infeasible bounds " + range +
                         "; expected lower < upper (hold it with set_constant)");
       throw Error(ErrorCode::InvalidArgument,
-                  place + " starts at " + number(x[k]) + ", outside its bounds " + range);
+                  subject + " starts at " + number(x[k]) + ", outside its bounds " + range);
     }
   }
 }

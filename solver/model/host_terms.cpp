@@ -104,18 +104,18 @@ void HostTerms::correct(const HostBlock& block, double* r,
   if (!std::isfinite(s)) return;
   const auto [value, slope, curvature] = block.loss.evaluate(s);
   const double root = std::sqrt(slope);
-  const bool bends_up = curvature > 0 && s > 0;
-  const double alpha = bends_up ? 1 - std::sqrt(1 + 2 * s * curvature / slope) : 0;
+  const bool convex = curvature > 0 && s > 0;
+  const double alpha = convex ? 1 - std::sqrt(1 + 2 * s * curvature / slope) : 0;
   for (std::size_t b = 0; b < block.widths.size(); ++b) {
     const std::uint32_t width = block.widths[b];
     double* const jacobian = jacobians[b];
     for (std::uint32_t c = 0; c < width; ++c) {
       double along = 0;
-      if (bends_up)
+      if (convex)
         for (std::uint32_t k = 0; k < block.rows; ++k) along += r[k] * jacobian[k * width + c];
       for (std::uint32_t k = 0; k < block.rows; ++k) {
         double& entry = jacobian[k * width + c];
-        entry = root * (bends_up ? entry - alpha / s * r[k] * along : entry);
+        entry = root * (convex ? entry - alpha / s * r[k] * along : entry);
       }
     }
   }

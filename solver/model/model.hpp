@@ -85,7 +85,7 @@ struct ProblemModel {
   std::uint64_t energies() const;
   /// The text of the first process that has one. Collective if there are shares.
   std::optional<std::string> first_of_all(std::optional<std::string> here) const;
-  /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.
+  /// "residual "edge" #7 (topology ...)": label, index in the batch, hash.
   std::string describe(std::size_t term, std::size_t instance) const;
 };
 

@@ -46,7 +46,7 @@ std::optional<std::string> describe_in_term(runtime::RowRunner& runner, const Pr
 
 using runtime::Pass;
 
-struct InstancePlace {
+struct TermInstance {
   std::size_t term = 0;
   std::size_t instance = 0;
 };
@@ -63,14 +63,14 @@ std::optional<std::size_t> first_nonfinite(std::span<const double> values) {
 }
 
 /// The instance with residual row `row`.
-std::optional<InstancePlace> instance_of_row(const runtime::Model& model, std::uint64_t row) {
+std::optional<TermInstance> instance_of_row(const runtime::Model& model, std::uint64_t row) {
   for (std::size_t t = 0; t < model.terms.size(); ++t) {
     const runtime::Term& term = model.terms[t];
     if (term.energy) continue;
     const std::size_t outputs = term.topology->program.outputs.size();
     for (std::size_t i = 0; i < term.batch->size(); ++i) {
       const std::uint64_t first = term.batch->residual_row(i);
-      if (row >= first && row < first + outputs) return InstancePlace{t, i};
+      if (row >= first && row < first + outputs) return TermInstance{t, i};
     }
   }
   return std::nullopt;
@@ -95,11 +95,11 @@ struct Inside {
 
 /// ": sqrt(-1) is nan": the first op of the pass without a finite result, by the debug variant of
 /// the kernel; "" if every node is finite.
-std::string first_bad_op(const Inside& inside, Pass pass, const InstancePlace& place) {
-  const ir::Program program = inside.program(pass, place.term);
+std::string first_bad_op(const Inside& inside, Pass pass, const TermInstance& where) {
+  const ir::Program program = inside.program(pass, where.term);
   std::vector<double> values;
   for (const auto& column :
-       inside.runner.run(runtime::all_nodes(program), inside.rows(place.term, place.instance, 1))) {
+       inside.runner.run(runtime::all_nodes(program), inside.rows(where.term, where.instance, 1))) {
     values.push_back(column[0]);
   }
   const std::optional<std::size_t> bad = first_nonfinite(values);
@@ -113,17 +113,17 @@ std::string first_bad_op(const Inside& inside, Pass pass, const InstancePlace& p
   return ": " + text + ") is " + number_text(values[*bad]);
 }
 
-std::string describe_value(const Inside& inside, const InstancePlace& place, double value) {
-  return inside.model.describe(place.term, place.instance) + " is " + number_text(value) +
-         first_bad_op(inside, Pass::residual, place);
+std::string describe_value(const Inside& inside, const TermInstance& where, double value) {
+  return inside.model.describe(where.term, where.instance) + " is " + number_text(value) +
+         first_bad_op(inside, Pass::residual, where);
 }
 
-std::string describe_slope(const Inside& inside, Pass pass, const InstancePlace& place,
+std::string describe_slope(const Inside& inside, Pass pass, const TermInstance& where,
                            std::uint32_t slot, double value) {
-  const std::uint32_t scalar = inside.term(place.term).batch->index(place.instance, slot);
-  return "the derivative of " + inside.model.describe(place.term, place.instance) + " by " +
+  const std::uint32_t scalar = inside.term(where.term).batch->index(where.instance, slot);
+  return "the derivative of " + inside.model.describe(where.term, where.instance) + " by " +
          scalar_text(inside.model.problem->arrays(), scalar) + " is " + number_text(value) +
-         first_bad_op(inside, pass, place);
+         first_bad_op(inside, pass, where);
 }
 
 std::optional<std::string> describe_derivative(runtime::Engine& engine, const Inside& inside) {
@@ -136,10 +136,10 @@ std::optional<std::string> describe_derivative(runtime::Engine& engine, const In
     engine.jacobian(t, values);
     for (std::size_t k = 0; k < values.size(); ++k) {
       if (std::isfinite(values[k])) continue;
-      const InstancePlace place{t, k / (rows * columns)};
+      const TermInstance where{t, k / (rows * columns)};
       const auto slot = static_cast<std::uint32_t>(k % columns);
-      if (is_constant(inside.model.model, term.batch->index(place.instance, slot))) continue;
-      return describe_slope(inside, Pass::jacobian, place, slot, values[k]);
+      if (is_constant(inside.model.model, term.batch->index(where.instance, slot))) continue;
+      return describe_slope(inside, Pass::jacobian, where, slot, values[k]);
     }
   }
   return std::nullopt;
@@ -279,8 +279,8 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
   std::vector<double> residuals(model.model.rows);
   engine.residuals(residuals);
   if (const std::optional<std::size_t> row = first_nonfinite(residuals)) {
-    if (const std::optional<InstancePlace> place = instance_of_row(model.model, *row)) {
-      return describe_value(inside, *place, residuals[*row]);
+    if (const std::optional<TermInstance> where = instance_of_row(model.model, *row)) {
+      return describe_value(inside, *where, residuals[*row]);
     }
   }
   if (const std::optional<std::string> text = describe_derivative(engine, inside)) return *text;
@@ -291,8 +291,8 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
       std::ranges::max_element(residuals, {}, [](double residual) { return std::abs(residual); });
   if (largest == residuals.end()) return text;
   const auto row = static_cast<std::uint64_t>(largest - residuals.begin());
-  if (const std::optional<InstancePlace> place = instance_of_row(model.model, row))
-    text += ", the largest is " + model.describe(place->term, place->instance) + " with " +
+  if (const std::optional<TermInstance> where = instance_of_row(model.model, row))
+    text += ", the largest is " + model.describe(where->term, where->instance) + " with " +
             number_text(*largest);
   return text;
 }

@@ -187,7 +187,7 @@ class LinearRules {
   void factor(LinearReason reason) {
     const FactorChoice where = decide_factor(
         {.asked = options_.factor,
-         .on_device = on_device_ && !plan_.linear.of_hessian && plan_.steps == StepPlace::engine,
+         .on_device = on_device_ && !plan_.linear.of_hessian && plan_.steps == StepBackend::engine,
          .software = plan_.backend.software,
          .threads = system_.threads,
          .unknowns = system_.unknowns,
@@ -196,7 +196,7 @@ class LinearRules {
     if (where.next == FactorChoice::Fact::factor) return ask(Fact::factor);
     if (where.next == FactorChoice::Fact::device) return ask(Fact::device_factor);
     plan_.linear.factor = where;
-    const bool there = where.place == FactorPlace::device && system_.device_factor &&
+    const bool there = where.backend == FactorPlace::device && system_.device_factor &&
                        system_.device_factor->possible;
     choose(LinearSolver::cholesky, reason, there);
   }
@@ -240,8 +240,8 @@ class LinearRules {
     if (!system_.elimination) return ask(Fact::elimination);
     const EliminationFacts& elimination = *system_.elimination;
     // Two levels, which meshes need, are for unknowns that are all free.
-    const bool shaped = plan_.linear.needs.any();
-    if (elimination.remains_wide && !shaped) return iterate_on_mesh();
+    const bool steps_on_host = plan_.linear.needs.any();
+    if (elimination.remains_wide && !steps_on_host) return iterate_on_mesh();
     if (elimination.remains_wide) return factor_there([&] { iterate_on_mesh(); });
     if (elimination.eliminated < elimination.kept)
       return factor_there([&] { iterate(LinearReason::data_on_device); });
@@ -261,7 +261,7 @@ class LinearRules {
     const runtime::FactorUse& use = *system_.device_factor;
     const double seconds = device_factor_seconds(use);
     if (!use.possible || seconds > kFactorSeconds) return otherwise();
-    plan_.linear.factor = {.place = FactorPlace::device,
+    plan_.linear.factor = {.backend = FactorPlace::device,
                            .reason = FactorReason::data_on_device,
                            .device_seconds = seconds};
     choose(LinearSolver::cholesky, LinearReason::factor_cheap, true);
@@ -375,7 +375,7 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
   LinearChoice& linear = plan.linear;
   linear.system = *problem.system;
   linear.needs = problem.needs;
-  plan.steps = only ? StepPlace::host : StepPlace::engine;
+  plan.steps = only ? StepBackend::host : StepBackend::engine;
   if (takes_energies(options.method)) {
     if (options.method == Method::newton) return rules.decide_newton();
     const bool pcg = options.linear_solver == LinearSolver::pcg;
@@ -391,8 +391,8 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
     return;
   }
   if (!only) rules.decide();
-  if (only || (wanted && !linear.by_engine)) plan.steps = StepPlace::host;
-  if (plan.next != Fact::none || plan.steps == StepPlace::engine) return;
+  if (only || (wanted && !linear.by_engine)) plan.steps = StepBackend::host;
+  if (plan.next != Fact::none || plan.steps == StepBackend::engine) return;
   linear.kind = host_solver(options.linear_solver, problem.system->hinted, false);
   linear.reason = LinearReason::steps_on_host;
   linear.by_engine = false;

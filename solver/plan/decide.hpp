@@ -200,7 +200,7 @@ struct BackendChoice {
   runtime::hybrid::Decision measurements;  ///< of BackendReason::scheduler
 };
 
-enum class StepPlace { engine, host };
+enum class StepBackend { engine, host };
 
 enum class LinearReason {
   nothing_to_solve,
@@ -252,7 +252,7 @@ struct Plan {
   BackendChoice backend;   ///< decided unless `next` is the device or the scheduler
   PrecisionChoice precision;
   runtime::PreconditionerUse preconditioner;  ///< that engines of the backend are asked for
-  StepPlace steps = StepPlace::engine;
+  StepBackend steps = StepBackend::engine;
   LinearChoice linear;
 };
 

@@ -1,4 +1,4 @@
-// Times of steps from sizes alone, and rules for the place of a factor, from facts alone.
+// Times of steps from sizes alone, and rules for the backend of a factor, from facts alone.
 #include "step_times.hpp"
 
 #include <algorithm>
@@ -118,12 +118,12 @@ double device_factor_seconds(const runtime::FactorUse& use) {
          kDispatchSeconds * static_cast<double>(use.dispatches);
 }
 
-FactorChoice decide_factor(const FactorPlaceFacts& facts) {
+FactorChoice decide_factor(const FactorBackendFacts& facts) {
   using Next = FactorChoice::Fact;
   if (facts.asked == FactorPlace::host || facts.asked == FactorPlace::cholmod)
-    return {.place = facts.asked, .reason = FactorReason::asked_for};
+    return {.backend = facts.asked, .reason = FactorReason::asked_for};
   if (facts.asked == FactorPlace::device) {
-    FactorChoice out{.place = FactorPlace::device, .reason = FactorReason::no_device};
+    FactorChoice out{.backend = FactorPlace::device, .reason = FactorReason::no_device};
     if (!facts.on_device) return out;
     if (!facts.device) return {.next = Next::device};
     out.reason = facts.device->possible ? FactorReason::asked_for : FactorReason::not_possible;
@@ -141,7 +141,7 @@ FactorChoice decide_factor(const FactorPlaceFacts& facts) {
                       (kHostFactorRate * std::clamp(facts.threads, 1, kMostFactorThreads)),
       .device_seconds = device_factor_seconds(*facts.device)};
   const bool faster = out.device_seconds < out.host_seconds;
-  out.place = faster ? FactorPlace::device : FactorPlace::host;
+  out.backend = faster ? FactorPlace::device : FactorPlace::host;
   out.reason = faster ? FactorReason::faster : FactorReason::slower;
   return out;
 }

@@ -39,7 +39,7 @@ struct FactorFacts {
 
 /// Facts for the decision where a factor is made. Optional ones are expensive: decide_factor() asks
 /// for them.
-struct FactorPlaceFacts {
+struct FactorBackendFacts {
   FactorPlace asked = FactorPlace::automatic;
   bool on_device = false;  ///< kernels run on one, and steps are made there
   bool software = false;   ///< it is one
@@ -62,8 +62,8 @@ enum class FactorReason {
 
 struct FactorChoice {
   enum class Fact { none, factor, device };
-  Fact next = Fact::none;                 ///< what has to be known before more is decided
-  FactorPlace place = FactorPlace::host;  ///< not automatic: `host` stands for all of the host
+  Fact next = Fact::none;                   ///< what has to be known before more is decided
+  FactorPlace backend = FactorPlace::host;  ///< not automatic: `host` stands for all of the host
   FactorReason reason = FactorReason::no_device;
   double host_seconds = 0, device_seconds = 0;  ///< predicted; 0: they were not needed
 };
@@ -73,7 +73,7 @@ double device_factor_seconds(const runtime::FactorUse& use);
 
 /// Decides from facts alone. A device that is asked for and cannot is FactorReason::no_device or
 /// not_possible, with FactorPlace::device; the caller refuses it.
-FactorChoice decide_factor(const FactorPlaceFacts& facts);
+FactorChoice decide_factor(const FactorBackendFacts& facts);
 
 /// Work of the parts of a step, as sums over all instances.
 struct StepWork {
@@ -82,7 +82,7 @@ struct StepWork {
   double operations = 0;   ///< of residuals and energies
   double numbers = 0;      ///< of the stored Jacobian
   double products = 0;     ///< that JᵀJ sums
-  double block_pairs = 0;  ///< pairs of blocks of an instance: places where JᵀJ sums products
+  double block_pairs = 0;  ///< pairs of blocks of an instance: entries to which JᵀJ adds products
   double cubes = 0;        ///< n³ for the n unknowns of an instance: projection of its Hessian
   double columns = 0;      ///< n × operations: the Hessian of an instance
   bool linear = false;     ///< every residual is affine in the unknowns, and none has a loss

@@ -106,7 +106,9 @@ struct Sensitivity::Impl {
     }
     f(session.engines->at(pass, extended.point));
   }
-  static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "sensitivity"); }
+  static Impl& of(const std::unique_ptr<Impl>& impl) {
+    return require_not_moved_from(impl, "sensitivity");
+  }
 
   /// Throws where the gradient jumps: at kinks by unknowns that are not fixed, or by numbers of θ.
   void require_second_derivatives(const ProblemModel& base) const {

@@ -1,4 +1,4 @@
-// The one place where the solver meets the Vulkan backend; built with or without it.
+// The only functions by which the solver uses the Vulkan backend; built with or without it.
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"

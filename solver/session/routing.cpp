@@ -59,8 +59,8 @@ hybrid::Work work_of(const ProblemModel& model) {
   return work;
 }
 
-/// Bytes on a device for a solve, as far as the model tells: stored columns, their inversion for
-/// gathering (an entry and a part of its owner each), residuals, and the vectors of conjugate
+/// Bytes on a device for a solve, as far as the model shows: stored columns, their inversion for
+/// gathering (an entry and a part of its block each), residuals, and the vectors of conjugate
 /// gradients and of the line of points.
 std::uint64_t held_bytes(const ProblemModel& model, Precision precision) {
   constexpr std::uint64_t kIndex = 4, kVectors = 12;
@@ -214,7 +214,7 @@ void Route::learn(const hybrid::TaskShape& task, std::size_t target,
 
 void Route::ended(bool on_device, double seconds, const runtime::EngineCounts& counts) {
   const std::size_t target = on_device ? device_ : hybrid::kCpu;
-  // Too short to teach times, but the place has done its work.
+  // Too short to teach times, but the backend has been used.
   if (!judged_) learn(shape(), target, {.cold = true});
   judged_ = false;
   drop_decision();

@@ -40,7 +40,7 @@ auto here_or_on_cpu(Options options, const char* operation, const Work& work) {
 /// True if the options or TOPOGRAD_DEVICE name a device.
 bool names_device(const SolverOptions& options);
 
-/// The place of one Solver or Evaluator as the process's executor decides it, and how it went
+/// The backend of one Solver or Evaluator as the process's executor decides it, and how it went
 /// there. Never used after the model's topologies have changed. One thread.
 class Route {
  public:
@@ -85,7 +85,7 @@ class Route {
   runtime::hybrid::Decision unasked(bool on_device) const;
   void drop_decision();
 
-  // Alive for as long as anything has a place, also where that is static and destroyed late.
+  // Alive for as long as anything has a backend, also where that is static and destroyed late.
   const std::shared_ptr<runtime::hybrid::Executor> executor_;
   const SolverOptions& options_;
   const char* operation_;

@@ -51,7 +51,7 @@ Session open_session(const ProblemModel& model, const SolverOptions& options,
                      const ProblemFacts& problem = {}, const char* operation = "evaluate",
                      const MakeEngine& make = {});
 
-/// The interpreter in the place of a device that failed; the executor is told.
+/// The interpreter in the place of a device that failed; the executor is informed.
 ///
 ///   failed  gives its facts and its route away; its engines go first
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,

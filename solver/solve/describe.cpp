@@ -77,9 +77,10 @@ void describe_problem(SolveState& state, const ProblemReads& reads) {
 
 void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary) {
   const LinearChoice& linear = plan.linear;
-  const FactorPlace place = linear.factor.place;
-  summary.factor = place == FactorPlace::device && linear.by_engine ? FactorPlace::device
-                                                                    : used_on_host(options.factor);
+  const FactorPlace backend = linear.factor.backend;
+  summary.factor = backend == FactorPlace::device && linear.by_engine
+                       ? FactorPlace::device
+                       : used_on_host(options.factor);
   summary.factor_note = factor_text(plan);
   if (summary.factor != FactorPlace::device) return;
   summary.factor_bytes = linear.system.device_factor->bytes;
@@ -125,12 +126,12 @@ double planned_us(const runtime::PlanRecord& plan, const runtime::KernelTime& ke
 void describe_profile(const runtime::Profile& profile, double copy_rate, Summary& summary) {
   // Equal literals of several files make several rows.
   std::vector<runtime::KernelTime> rows;
-  std::vector<std::uint32_t> place;
+  std::vector<std::uint32_t> first_equal;
   for (const runtime::KernelTime& one : profile.rows()) {
     const auto same = std::ranges::find_if(rows, [&](const runtime::KernelTime& other) {
       return other.name == one.name && other.topology == one.topology && other.work == one.work;
     });
-    place.push_back(static_cast<std::uint32_t>(same - rows.begin()));
+    first_equal.push_back(static_cast<std::uint32_t>(same - rows.begin()));
     if (same == rows.end()) {
       rows.push_back(one);
       continue;
@@ -161,7 +162,8 @@ void describe_profile(const runtime::Profile& profile, double copy_rate, Summary
                      .note = profile.note(),
                      .events = profile.events(),
                      .events_left_out = profile.events_left_out()};
-  for (runtime::ProfileEvent& event : summary.profile.events) event.row = rank[place[event.row]];
+  for (runtime::ProfileEvent& event : summary.profile.events)
+    event.row = rank[first_equal[event.row]];
 }
 
 }  // namespace topograd

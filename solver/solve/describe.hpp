@@ -49,7 +49,7 @@ std::string text_of_current_error();
 
 /// Fills Summary::kernels and Summary::profile.
 ///
-///   copy_rate  of the place of the kernels, in bytes per second; 0: unknown
+///   copy_rate  of the backend of the kernels, in bytes per second; 0: unknown
 void describe_profile(const runtime::Profile& profile, double copy_rate, Summary& summary);
 
 }  // namespace topograd

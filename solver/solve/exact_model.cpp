@@ -153,17 +153,17 @@ std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel
                                      const ColumnFacts& columns) {
   if (columns.squares.empty()) return std::nullopt;
   const std::optional<Model> at = Model::read(engine, model, columns);
-  const auto bend = at ? negative_curvature(at->numbers, unit) : std::nullopt;
-  if (!bend) return std::nullopt;
+  const auto descent = at ? negative_curvature(at->numbers, unit) : std::nullopt;
+  if (!descent) return std::nullopt;
   ExactStep out;
   const auto move = [&](double length) {
-    const Eigen::VectorXd step = length * bend->direction;
+    const Eigen::VectorXd step = length * descent->direction;
     out.x = moved(model.model, at->x, at->numbers.unknowns, step);
     out.step_norm = step.norm();
     engine.set_point(out.x);
     out.cost = engine.cost();
   };
-  SaddleSearch search(cost, bend->curvature, least);
+  SaddleSearch search(cost, descent->curvature, least);
   while (search.length() != 0) {
     move(search.length());
     search.judge(out.cost);

@@ -60,7 +60,7 @@ struct ExactStep {
 std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel& model, double unit,
                                     double cost, const ColumnFacts& columns, int tries);
 
-/// A point of lower cost in a direction in which the cost bends downwards at the engine's point
+/// A point of lower cost in a direction of negative curvature at the engine's point
 /// (SaddleSearch). None where there is none, for more than kMostCurved unknowns, and without
 /// has_exact_model(). The engine's point is as after exact_gain().
 ///

@@ -37,8 +37,8 @@ constexpr int kMostCuts = 12;
 // A cost that is zero beside the one at the start, where steps still gain a part of what is left.
 constexpr double kZero = 1e-20;
 
-/// Penalties of inequalities bend where one becomes active.
-bool has_bends(const ProblemModel& model) {
+/// Second derivatives of penalties jump where an inequality becomes active.
+bool has_curvature_jumps(const ProblemModel& model) {
   return model.constraints == ConstraintTerms::penalties &&
          std::ranges::any_of(model.topologies, [&](std::size_t topology) {
            return model.problem->kind(topology) == BlockKind::inequality;
@@ -103,14 +103,16 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       checkpoints_(checkpoints),
       control_(options, summary),
       inspector_(options, model, summary),
-      bends_(has_bends(model)),
+      curvature_jumps_(has_curvature_jumps(model)),
       rules_(make_rules()),
       gain_(options.max_consecutive_nonmonotonic_steps) {}
 
 StepRules Minimizer::make_rules() const {
   const bool penalties = model_.constraints == ConstraintTerms::penalties;
   return {options_,
-          {.penalties = penalties, .bends = bends_, .few = model_.shares == nullptr && !penalties}};
+          {.penalties = penalties,
+           .curvature_jumps = curvature_jumps_,
+           .few = model_.shares == nullptr && !penalties}};
 }
 
 void Minimizer::set_forcing(Engines& engines, StepSolver& solver) {
@@ -272,7 +274,7 @@ void Minimizer::prepare_steps(runtime::Engine& engine) {
 
 std::optional<runtime::StepRule> Minimizer::rule() const {
   if (rules_.last_was_hidden() || options_.use_nonmonotonic_steps || inspector_.looks_at_trials() ||
-      bends_)
+      curvature_jumps_)
     return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
                            .rescales = options_.rescale_steps && here_->can_rescale(),
@@ -373,7 +375,7 @@ bool Minimizer::shorten(Trial& trial) {
   StepReport& report = trial.report;
   const double whole = report.model_decrease;
   const bool may =
-      bends_ && !rules_.undamped() && !rules_.last_was_hidden() && here_->can_rescale();
+      curvature_jumps_ && !rules_.undamped() && !rules_.last_was_hidden() && here_->can_rescale();
   if (!may || !(whole > 0)) return false;
   const StepReport full = report;
   double length = 1;

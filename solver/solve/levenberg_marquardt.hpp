@@ -28,9 +28,8 @@ namespace topograd {
 /// was the first trial from its point, and model and cost agree that nothing is left to gain: a
 /// step that is tiny because earlier ones were rejected says nothing about the parameters.
 ///
-/// Penalties of inequalities bend, and the model says nothing of those that a step touches on its
-/// way. Such a step, if it would be refused, is cut back first; the radius falls as for a refused
-/// one.
+/// The model does not contain the penalties of inequalities that become active along a step. Such a
+/// step, if it would be refused, is cut back first; the radius falls as for a refused one.
 ///
 /// Source: Nocedal and Yuan, Combining trust region and line search techniques (1998), for these
 /// cuts; Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
@@ -131,7 +130,7 @@ class Minimizer {
   Checkpoints* checkpoints_;
   SolveControl control_;
   Inspector inspector_;
-  bool bends_;  // the cost has second derivatives that jump
+  bool curvature_jumps_;  // the cost has second derivatives that jump
   StepRules rules_;
   Gain gain_;
   std::vector<double> best_;             // the point of least cost, while steps may raise it

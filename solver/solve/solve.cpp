@@ -298,7 +298,7 @@ struct Solver::Impl {
     checkpoints_ = options.checkpoint.file.empty() && options.resume.empty()
                        ? nullptr
                        : std::make_unique<Checkpoints>(options, summary, group_);
-    // A state is of one place: no interpreter serves before the device.
+    // A state belongs to one backend: no interpreter serves before the device.
     state_.facts.at_once = checkpoints_ != nullptr;
     minimizer_ = std::make_unique<Minimizer>(options, state_.model, summary, checkpoints_.get());
   }
@@ -346,7 +346,7 @@ struct Solver::Impl {
     keep_best();
     if (const auto& route = session_.get().route)
       route->measured_steps(session_.on_device(), watch_.step_seconds());
-    session_.describe_place();
+    session_.describe_backend();
     session_.count_work();
     const StepSolver* const steps = session_.steps();
     if (steps == nullptr) return;
@@ -475,9 +475,9 @@ struct Solver::Impl {
   /// Says what the solve is, and moves to the point of the one that it resumes.
   void identify(Checkpoints& checkpoints) {
     std::vector<double>& x = state_.best.x;
-    const SolvePlace place = {.backend = std::string(name(session_.engine().backend())),
-                              .linear_solver = std::string(linear_solver_name(state_.summary))};
-    if (!checkpoints.identify(facts_of(state_.model, state_.options, place, x), x)) return;
+    const SolveBackend where = {.backend = std::string(name(session_.engine().backend())),
+                                .linear_solver = std::string(linear_solver_name(state_.summary))};
+    if (!checkpoints.identify(facts_of(state_.model, state_.options, where, x), x)) return;
     check_manifolds("solve", state_.problem, x);
     if (has_bounds(state_.problem)) TangentSpace(state_.problem).check_bounds("solve", x);
     session_.engine().set_point(x);
@@ -549,17 +549,17 @@ void Solver::end() noexcept {
 
 Summary Solver::solve() {
   const std::shared_ptr<Impl> impl = impl_;  // a callback may end this Solver
-  return whole(impl, "solver").solve();
+  return require_not_moved_from(impl, "solver").solve();
 }
 
 WarmUp Solver::warm_up() {
   const std::shared_ptr<Impl> impl = impl_;  // as in solve()
-  return whole(impl, "solver").warm_up();
+  return require_not_moved_from(impl, "solver").warm_up();
 }
 
 Evaluation Solver::evaluate(Numbers x, const Wanted& wanted) {
   const std::shared_ptr<Impl> impl = impl_;  // as in solve()
-  return whole(impl, "solver").evaluate(x, wanted);
+  return require_not_moved_from(impl, "solver").evaluate(x, wanted);
 }
 
 WarmUp warm_up(Problem& problem, const SolverOptions& options) {

@@ -16,7 +16,7 @@ namespace {
 
 /// The host moves blocks on manifolds by functions of the C library.
 void refuse_native_moves(const Plan& plan, const Problem& problem, const SolverOptions& options) {
-  const bool by_host = plan.steps == StepPlace::host || takes_energies(options.method);
+  const bool by_host = plan.steps == StepBackend::host || takes_energies(options.method);
   if (!by_host || !problem.has_manifolds()) return;
   throw Error(ErrorCode::Unsupported,
               "bits portable: the host moves blocks on manifolds by functions of the machine; use "
@@ -100,7 +100,7 @@ void SolveSession::open(Session session) {
   while ((plan = decide(session_.problem, options, session_.machine)).next != Fact::none)
     search.find(plan.next, system);
   if (options.bits == Bits::portable) refuse_native_moves(plan, state_.problem, options);
-  if (plan.steps == StepPlace::host) session_ = on_host(std::move(session_), model);
+  if (plan.steps == StepBackend::host) session_ = on_host(std::move(session_), model);
   if (options.method == Method::newton) options.linear_solver = plan.linear.kind;
   if (plan.linear.reason == LinearReason::steps_on_host) {
     steps_ = std::make_unique<HostStep>(*session_.host, model.model, options, state_.hint);
@@ -128,10 +128,10 @@ void SolveSession::start() {
   summary.expected_pcg_seconds = session_.plan.linear.expected.pcg;
   describe_factor(session_.plan, state_.options, summary);
   session_.engine().set_point(state_.best.x);
-  describe_place();
+  describe_backend();
 }
 
-void SolveSession::describe_place() {
+void SolveSession::describe_backend() {
   Summary& summary = state_.summary;
   runtime::Engine& engine = session_.engine();
   summary.plan = session_.engines->planned().abilities().plans->plan();

@@ -83,7 +83,7 @@ class SolveSession {
   StepSolver* steps() const { return steps_.get(); }
 
   /// Sets the summary's fields of backend and plan.
-  void describe_place();
+  void describe_backend();
   /// Adds the work since the start to the summary.
   void count_work();
 

@@ -104,9 +104,9 @@ class Search {
 }  // namespace
 
 double parabola_minimiser(double slope, double length, double change) {
-  const double bend = change - slope * length;
-  if (!std::isfinite(bend) || bend <= 0) return std::numeric_limits<double>::quiet_NaN();
-  return -slope * length * length / (2 * bend);
+  const double quadratic = change - slope * length;
+  if (!std::isfinite(quadratic) || quadratic <= 0) return std::numeric_limits<double>::quiet_NaN();
+  return -slope * length * length / (2 * quadratic);
 }
 
 LineSearchResult strong_wolfe(const std::function<LinePoint(double step)>& phi,

@@ -1,4 +1,4 @@
-// Directions in which a cost bends downwards, and the way along them: from a saddle, where the
+// Directions of negative curvature of a cost, and the way along them: from a saddle, where the
 // gradient is zero, to a lower cost.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace topograd {
 
-/// A direction in which a cost bends downwards.
+/// A direction of negative curvature of a cost.
 struct NegativeCurvature {
   Eigen::VectorXd direction;  ///< d, with d·g <= 0
   double curvature;           ///< d·H d < 0

@@ -224,7 +224,7 @@ Verdict StepRules::check_exact_gain() const {
 
 bool StepRules::wants_exact_step() const {
   if (unsettled_ > 0) return true;
-  return may_ask_exactly() && !terms_.bends && !options_->use_nonmonotonic_steps &&
+  return may_ask_exactly() && !terms_.curvature_jumps && !options_->use_nonmonotonic_steps &&
          options_->method == Method::levenberg_marquardt && creeps_ >= most_creeps_;
 }
 
@@ -452,7 +452,7 @@ void StepRules::take(const StepFacts& facts, const StepReport& report, bool shor
   if (shortened) {
     region_.rejected();
   } else if (!undamped_ && !hidden_.last()) {
-    const bool slow = options_->scale_free && !terms_.bends && last_change_ > 0 &&
+    const bool slow = options_->scale_free && !terms_.curvature_jumps && last_change_ > 0 &&
                       facts.change > kSlow * last_change_;
     region_.accepted(facts.gain, report.scaled_step_norm, slow);
   }

@@ -119,9 +119,9 @@ struct StepFacts {
 class StepRules {
  public:
   struct Terms {
-    bool penalties = false;  ///< some residuals penalise constraints
-    bool bends = false;      ///< the cost has second derivatives that jump
-    bool few = false;        ///< so few unknowns that a step without damping costs little
+    bool penalties = false;        ///< some residuals penalise constraints
+    bool curvature_jumps = false;  ///< the cost has second derivatives that jump
+    bool few = false;              ///< so few unknowns that a step without damping costs little
   };
   /// `options` are resolved and outlive the rules.
   StepRules(const SolverOptions& options, Terms terms);

@@ -152,9 +152,9 @@ class ConjugateGradients : public KernelDeviceTest {
     product.fusion = o.fused ? codegen::Fusion::decides : codegen::Fusion::none;
     product.scalars = o.scalars;
     if (o.fused_terms) {
-      for (const codegen::GatherRole& role : std::vector(product.roles)) {
-        product.roles.push_back(role);
-        product.roles.back().is_fused = true;
+      for (const codegen::GatherSlot& block_slot : std::vector(product.block_slots)) {
+        product.block_slots.push_back(block_slot);
+        product.block_slots.back().is_fused = true;
       }
     }
     const std::uint32_t hosts = o.fused_terms ? first_fused_term(set) : set.count;

@@ -149,7 +149,7 @@ TEST_F(KernelForms, GathersAddUpAndRepeatBitForBit) {
 }
 
 // Roots and functions of the block alone are evaluated before the loop over its entries.
-TEST_F(KernelForms, WhatDependsOnTheOwnerAloneIsEvaluatedOnce) {
+TEST_F(KernelForms, WhatDependsOnTheBlockAloneIsEvaluatedOnce) {
   const ir::Program gradient = autodiff::gradient(scaled(), autodiff::all_slots(scaled()));
   for (const Precision precision : precisions()) {
     const SpringSet set(1000, precision);

@@ -33,14 +33,14 @@ codegen::ColumnLayout spring_layout(std::uint32_t a, std::uint32_t b, std::uint3
 
 template <class Derive>
 KernelRequest gather(KernelRequest out, Derive derive) {
-  out.owner_width = out.out_width = 3;
+  out.block_width = out.out_width = 3;
   for (std::uint32_t end = 0; end < 2; ++end) {
-    codegen::GatherRole role;
-    role.slots = {3 * end, 3 * end + 1, 3 * end + 2};
-    role.coordinates = role.targets = {0, 1, 2};
-    role.program = derive(role.slots);
-    role.layout = spring_layout(0, 0, 1);
-    out.roles.push_back(role);
+    codegen::GatherSlot block_slot;
+    block_slot.slots = {3 * end, 3 * end + 1, 3 * end + 2};
+    block_slot.coordinates = block_slot.targets = {0, 1, 2};
+    block_slot.program = derive(block_slot.slots);
+    block_slot.layout = spring_layout(0, 0, 1);
+    out.block_slots.push_back(block_slot);
   }
   return out;
 }
@@ -136,8 +136,9 @@ KernelRequest springs_values_gather(Precision precision) {
   out.name = "springs_values";
   out.title = "gradient, cost and rows";
   out.values = {.given = true, .rows = 1};
-  out.roles[0].program = autodiff::gradient_and_cost(springs(), out.roles[0].slots, true);
-  out.roles[0].gives_values = true;
+  out.block_slots[0].program =
+      autodiff::gradient_and_cost(springs(), out.block_slots[0].slots, true);
+  out.block_slots[0].gives_values = true;
   return out;
 }
 
@@ -169,7 +170,7 @@ KernelRequest springs_sum_terms(Precision precision) {
   out.name = "springs_sum_terms";
   out.title = "sums of stored gradient terms";
   out.form = Form::sum_terms;
-  for (codegen::GatherRole& role : out.roles) role.program = {};
+  for (codegen::GatherSlot& block_slot : out.block_slots) block_slot.program = {};
   return out;
 }
 

@@ -25,9 +25,9 @@ codegen::KernelRequest springs_cost(codegen::Precision precision);
 codegen::KernelRequest springs_gradient_scatter(codegen::Precision precision,
                                                 codegen::Accumulation accumulation);
 codegen::KernelRequest springs_jtjp_scatter(codegen::Precision precision);
-/// Two roles: the block is end a, or end b; an entry stores the other end.
+/// Two block slots: the block is end a, or end b; an entry stores the other end.
 codegen::KernelRequest springs_gradient_gather(codegen::Precision precision);
-/// The gradient by block; the first role also gives the cost and the row.
+/// The gradient by block; the first block slot also gives the cost and the row.
 codegen::KernelRequest springs_values_gather(codegen::Precision precision);
 /// Stored terms of the gradient, and the cost.
 codegen::KernelRequest springs_cost_gradient_store(codegen::Precision precision);

@@ -58,8 +58,8 @@ std::vector<Golden> goldens() {
   values_workgroups.workgroup_items = true;
   values_workgroups.wide_sums = true;
   KernelRequest fused_terms = fused;
-  fused_terms.roles.push_back(fused_terms.roles[0]);
-  fused_terms.roles.back().is_fused = true;
+  fused_terms.block_slots.push_back(fused_terms.block_slots[0]);
+  fused_terms.block_slots.back().is_fused = true;
   return {
       {"project_blocks_f64", generate(ProjectionRequest{})},
       {"springs_residual_f32", generate(springs_residual(Precision::f32))},
@@ -289,7 +289,7 @@ TEST(Kernel, ContradictionsAreRefused) {
        [](KernelRequest& r) { r.layout.data.clear(); }},
       {"generate: \"springs_gradient\": expected 1 outputs, got 6",
        [](KernelRequest& r) { r.form = Form::reduce; }},
-      {"generate: \"springs_gradient\": expected at least one role, got none",
+      {"generate: \"springs_gradient\": expected at least one block slot, got none",
        [](KernelRequest& r) { r.form = Form::gather; }},
       {"generate: \"springs_gradient\": expected work items of workgroups in an unfused gather or "
        "sum of terms",

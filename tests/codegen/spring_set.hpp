@@ -92,8 +92,8 @@ struct SpringSet {
     runner.set(codegen::BufferRole::index_columns, all.others);
     runner.set(codegen::BufferRole::data_columns, precision, all.rests);
     runner.set(codegen::BufferRole::starts, all.starts);
-    runner.set(codegen::BufferRole::owners, all.owners);
-    runner.set(codegen::BufferRole::outputs, all.owners);
+    runner.set(codegen::BufferRole::owners, all.blocks);
+    runner.set(codegen::BufferRole::outputs, all.blocks);
     runner.set(codegen::BufferRole::entries, all.instances);
     set_points(runner, precision);
   }
@@ -110,35 +110,35 @@ struct SpringSet {
     runner.set(codegen::BufferRole::fused_data_columns, precision, fused_terms.rests);
     runner.set(codegen::BufferRole::fused_starts, fused_terms.starts);
     std::vector<std::uint32_t> words((vertices + 31) / 32 * 2, 0);
-    for (std::uint32_t k = 0; k < fused_terms.owners.size(); ++k) {
-      const std::uint32_t owner = fused_terms.owners[k];
-      words[owner / 32 * 2] += 1u << owner % 32;
-      for (std::size_t w = owner / 32 * 2 + 3; w < words.size(); w += 2) ++words[w];
+    for (std::uint32_t k = 0; k < fused_terms.blocks.size(); ++k) {
+      const std::uint32_t block = fused_terms.blocks[k];
+      words[block / 32 * 2] += 1u << block % 32;
+      for (std::size_t w = block / 32 * 2 + 3; w < words.size(); w += 2) ++words[w];
     }
     runner.set(codegen::BufferRole::fused_owners, words);
   }
 
  private:
   struct Entries {
-    std::vector<std::uint32_t> starts = {0}, others, instances, owners;
+    std::vector<std::uint32_t> starts = {0}, others, instances, blocks;
     std::vector<double> rests;
   };
 
   /// Entries of springs [first, last), for all blocks or for those with any.
   Entries entries(std::uint32_t first, std::uint32_t last, bool touched) const {
     Entries out;
-    for (std::uint32_t owner = 0; owner < vertices; ++owner) {
+    for (std::uint32_t block = 0; block < vertices; ++block) {
       const Entries before = out;
       for (const auto& [own, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
         for (std::uint32_t i = first; i < last; ++i) {
-          if ((*own)[i] != 3 * owner) continue;
+          if ((*own)[i] != 3 * block) continue;
           out.others.push_back((*other)[i]);
           out.rests.push_back(rest[i]);
           out.instances.push_back(i);
         }
         out.starts.push_back(static_cast<std::uint32_t>(out.others.size()));
       }
-      out.owners.push_back(owner);
+      out.blocks.push_back(block);
       if (touched && out.others.size() == before.others.size()) out = before;
     }
     return out;

@@ -57,8 +57,8 @@ struct Whole {
   const runtime::Model& model() const { return made.model; }
   Divided divide(int parts) const {
     const ChunkGraph graph = chunk_graph(model(), chunks);
-    const std::vector<int> owners = partition(self(), graph, parts, PartitionMethod::scotch);
-    return {.parts = part_sizes(model(), chunks, owners, parts), .chunks = chunks.size()};
+    const std::vector<int> rank_of_chunk = partition(self(), graph, parts, PartitionMethod::scotch);
+    return {.parts = part_sizes(model(), chunks, rank_of_chunk, parts), .chunks = chunks.size()};
   }
 };
 
@@ -83,15 +83,16 @@ std::uint64_t largest(const Divided& divided, std::uint64_t PartSize::*of) {
 TEST(PartSizes, AreThoseOfTheParts) {
   for (const Whole& whole : {springs(40), arap(3), bundle(30, 400, 2000)}) {
     for (const int parts : {1, 3, 7}) {
-      std::vector<int> owners;  // neither connected nor equal; the last part has nothing
+      std::vector<int> rank_of_chunk;  // neither connected nor equal; the last part has nothing
       for (std::size_t c = 0; c < whole.chunks.size(); ++c)
-        owners.push_back(
+        rank_of_chunk.push_back(
             static_cast<int>(c * c / 3 % static_cast<std::size_t>(std::max(1, parts - 1))));
-      const std::vector<PartSize> sizes = part_sizes(whole.model(), whole.chunks, owners, parts);
+      const std::vector<PartSize> sizes =
+          part_sizes(whole.model(), whole.chunks, rank_of_chunk, parts);
       ASSERT_EQ(sizes.size(), static_cast<std::size_t>(parts));
       for (int rank = 0; rank < parts; ++rank) {
         SCOPED_TRACE(std::to_string(rank) + " of " + std::to_string(parts));
-        const LocalModel local = local_model(whole.model(), whole.chunks, owners, rank);
+        const LocalModel local = local_model(whole.model(), whole.chunks, rank_of_chunk, rank);
         const PartSize& size = sizes[static_cast<std::size_t>(rank)];
         EXPECT_EQ(size.chunks, local.chunks.size());
         EXPECT_EQ(size.blocks, local.blocks);
@@ -103,7 +104,7 @@ TEST(PartSizes, AreThoseOfTheParts) {
         for (const distributed::Run& run : local.ghosts)
           for (std::size_t c = 0; c < whole.chunks.size(); ++c)
             if (whole.chunks[c].first < run.whole + run.count && run.whole < whole.chunks[c].end)
-              senders.insert(owners[c]);
+              senders.insert(rank_of_chunk[c]);
         EXPECT_EQ(size.senders, senders.size());
       }
     }

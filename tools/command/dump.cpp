@@ -33,13 +33,13 @@ struct DumpArguments {
 
 /// --values: prints every node of one instance on the evaluator, the interpreter and the device.
 NodeValues values(const DumpArguments& arguments, bool precision_given) {
-  check::Options places{.device = arguments.device};
-  if (!arguments.backend.empty()) places.backend = parse_backend(arguments.backend);
-  if (precision_given) places.precision = parse_precision(arguments.precision);
+  check::Options where{.device = arguments.device};
+  if (!arguments.backend.empty()) where.backend = parse_backend(arguments.backend);
+  if (precision_given) where.precision = parse_precision(arguments.precision);
   const NodeValuesOptions options{.kernel = arguments.kernel, .instance = arguments.instance};
   if (!arguments.expression.text.empty())
-    return node_values(parse_expression(arguments.expression), arguments.at, options, places);
-  return node_values(make_problem(arguments.problem)->problem(), options, places);
+    return node_values(parse_expression(arguments.expression), arguments.at, options, where);
+  return node_values(make_problem(arguments.problem)->problem(), options, where);
 }
 
 /// --values of --operation: of the operation on one device.

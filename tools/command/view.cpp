@@ -243,7 +243,7 @@ void add_view(Command app) {
   command.option("--random", &arguments->random,
                  "with --bench: seed of random drags instead of a script");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  add_place_options(command, arguments->solver);
+  add_backend_options(command, arguments->solver);
   add_method_options(command, arguments->solver);
   command.group("One solve");
   command.option("--steps", &arguments->steps, "accepted and rejected steps of one solve, at most")

@@ -142,7 +142,7 @@ void add_warm_up(Command app) {
                  "all; then no problem is needed");
   add_data_option(command, arguments->problem);
   add_generator_options(command, arguments->problem);
-  add_place_options(command, arguments->solver);
+  add_backend_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.flag("--quiet", arguments->quiet, "print nothing");

@@ -140,9 +140,9 @@ class Subject {
   std::uint64_t chunks() const { return chunks_.size(); }
 
   Divided divide(int parts) const {
-    const std::vector<int> owners =
+    const std::vector<int> rank_of_chunk =
         distributed::partition(ranks_, graph_, parts, distributed::PartitionMethod::scotch);
-    return {.parts = distributed::part_sizes(model(), chunks_, owners, parts),
+    return {.parts = distributed::part_sizes(model(), chunks_, rank_of_chunk, parts),
             .chunks = chunks_.size()};
   }
 

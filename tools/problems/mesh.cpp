@@ -147,17 +147,17 @@ void perturb(std::vector<double>& positions, double amplitude, std::uint64_t see
 TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed) {
   check_corners(mesh);
   std::mt19937_64 random(seed);
-  std::vector<std::uint32_t> place(mesh.vertex_count());
-  std::iota(place.begin(), place.end(), 0u);
-  shuffle_in_place(place, random);
+  std::vector<std::uint32_t> position(mesh.vertex_count());
+  std::iota(position.begin(), position.end(), 0u);
+  shuffle_in_place(position, random);
   TriangleMesh out{std::vector<double>(mesh.positions.size()), mesh.triangles};
-  for (std::size_t v = 0; v < place.size(); ++v) {
+  for (std::size_t v = 0; v < position.size(); ++v) {
     for (std::size_t k = 0; k < 3; ++k)
-      out.positions[3 * std::size_t{place[v]} + k] = mesh.positions[3 * v + k];
+      out.positions[3 * std::size_t{position[v]} + k] = mesh.positions[3 * v + k];
   }
   shuffle_in_place(out.triangles, random);
   for (auto& triangle : out.triangles) {
-    for (std::uint32_t& v : triangle) v = place[v];
+    for (std::uint32_t& v : triangle) v = position[v];
   }
   return out;
 }

@@ -74,7 +74,7 @@ std::vector<double> noisy_positions(const TriangleMesh& mesh, double noise_size)
 }
 
 void check_cotangents(const TriangleMesh& mesh) {
-  const auto place = [&](std::uint32_t v) {
+  const auto coordinates = [&](std::uint32_t v) {
     std::string text = std::to_string(v) + " at (";
     const Point p = at(mesh, v);
     for (std::size_t k = 0; k < 3; ++k) text += (k == 0 ? "" : ", ") + ir::print_number(p[k]);
@@ -87,7 +87,7 @@ void check_cotangents(const TriangleMesh& mesh) {
           ErrorCode::InvalidArgument,
           "mesh: expected triangles with an area, because the cotangents of their angles weigh "
           "the edges, got one without area: vertices " +
-              place(corner) + ", " + place(e.from) + " and " + place(e.to) +
+              coordinates(corner) + ", " + coordinates(e.from) + " and " + coordinates(e.to) +
               "; vertices count from 0");
     }
   }

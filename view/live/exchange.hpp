@@ -25,7 +25,7 @@ class Mailbox {
 
   bool post(Command command) {
     if (auto* drag = std::get_if<Drag>(&command)) {
-      // A drag of a handle that another command in the queue precedes keeps its place.
+      // A drag of a handle that another command in the queue precedes keeps its position.
       for (auto waiting = queue_.rbegin(); waiting != queue_.rend(); ++waiting) {
         auto* older = std::get_if<Drag>(&*waiting);
         if (older == nullptr) break;

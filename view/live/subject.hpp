@@ -83,11 +83,11 @@ class Handles {
   std::uint64_t version_ = 1;
 };
 
-/// The diagonal of the bounding box of points x, y, z; 1 if they are all in one place.
+/// The diagonal of the bounding box of points x, y, z; 1 if they are all at one point.
 double diagonal_of(std::span<const double> positions);
 
 /// The coordinates of a shown point that are numbers of its block: the first three. A block of two
-/// is a point in the plane z = 0. A block of one is a height y; x is the place of the block.
+/// is a point in the plane z = 0. A block of one is a height y; x is the position of the block.
 struct Axes {
   std::size_t first = 0, count = 3;
 };

@@ -90,7 +90,7 @@ function showState(now) {
   for (const [name, value] of Object.entries(now.weights)) {
     const [input, output] = sliders.get(name);
     input.disabled = !now.writes;
-    if (document.activeElement !== input) input.value = String(place(name, value));
+    if (document.activeElement !== input) input.value = String(position(name, value));
     output.textContent = value.toPrecision(3);
   }
 }
@@ -98,7 +98,7 @@ function showState(now) {
 // Sliders are logarithmic if their range allows it.
 const sliders = new Map();
 const range = (name) => scene.sliders.find((slider) => slider.name === name);
-function place(name, value) {
+function position(name, value) {
   const {low, high} = range(name);
   return low > 0 ? Math.log(value / low) / Math.log(high / low) : Math.sqrt((value - low) / (high - low));
 }

@@ -15,7 +15,7 @@ function within(value, low, high) {
   return value <= Math.fround(low) ? low : value >= Math.fround(high) ? high : value;
 }
 
-/** Lays arrays out in a buffer, each at a place that can be bound. */
+/** Lays arrays out in a buffer, each at an index that can be bound. */
 class Layout {
   size = 0;
   add(length) {
@@ -54,9 +54,9 @@ export async function float32({ DeviceError, Stepper, System, equations, groupSi
       words.add(plan.words.length);
       parts.push([0, plan.words]);
       const put = (content) => {
-        const place = words.add(content.length);
-        parts.push([place, content]);
-        return place;
+        const index = words.add(content.length);
+        parts.push([index, content]);
+        return index;
       };
       const byColumn = (index, width, count) =>
         Uint32Array.from({ length: width * count }, (_, k) => index[k % count * width + Math.floor(k / count)]);
@@ -109,7 +109,7 @@ export async function float32({ DeviceError, Stepper, System, equations, groupSi
       for (const name of ["COSTS", "NEWCOSTS"]) at[name] = point.add(instances);
       this.uniformsAt = numbers.add(model.uniforms.length);
       plan.words = new Uint32Array(words.size);
-      for (const [place, content] of parts) plan.words.set(content, place);
+      for (const [index, content] of parts) plan.words.set(content, index);
       Object.assign(plan, { entries: tail.size, scalars: state.size + tallies * slots, raw: raw.size,
                             points: point.size, data: numbers.size });
       const rows = Math.max(n, m, at.ROWS, instances);
@@ -150,7 +150,7 @@ export async function float32({ DeviceError, Stepper, System, equations, groupSi
         ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } })) });
       const own = layoutOf(buffers.map((name) => name === "results" ? "storage" : "read-only-storage"));
       const pushed = layoutOf(["uniform"]);
-      const points = (place) => ({ buffer: this.point, offset: 4 * place, size: 4 * aligned(this.model.n) });
+      const points = (index) => ({ buffer: this.point, offset: 4 * index, size: 4 * aligned(this.model.n) });
       const resources = {
         x: points(this.moves.includes(kernel) ? plan.at.HERE : plan.at.TRIAL),
         direction: points(plan.at.DIRECTION),

@@ -18,16 +18,16 @@ const handleRadius = 0.05;
 let problem, start, picture, error = false;
 const shown = { solves: 0, seconds: 0, cost: NaN, steps: 0, drawn: 0, ready: false, missing: [] };
 /** Where a point lies on the page, for tests. */
-shown.place = (vertex) => {
+shown.pixel = (vertex) => {
   picture.project();
-  return [...picture.place.subarray(3 * vertex, 3 * vertex + 2)].map((v) => v / devicePixelRatio);
+  return [...picture.pixel.subarray(3 * vertex, 3 * vertex + 2)].map((v) => v / devicePixelRatio);
 };
 /** The highest point that lies before those behind it. */
 shown.highest = () => {
   picture.project();
   let best = 0;
   for (let k = 0; k < picture.count; ++k)
-    if (picture.place[3 * k + 1] < picture.place[3 * best + 1]) best = k;
+    if (picture.pixel[3 * k + 1] < picture.pixel[3 * best + 1]) best = k;
   return best;
 };
 globalThis.page = shown;
@@ -59,7 +59,7 @@ class Space {
     this.handles = new Map();  // vertex -> its points and those around it: vertex -> point
     this.touched = false;      // the view is as its user wants it
     this.refresh();
-    this.place = new Float64Array(3 * this.count);
+    this.pixel = new Float64Array(3 * this.count);
     this.look();
     const what = faces.length > 0 ? "vertex" : "point";
     this.hint = `Drag a ${what} to pull it; drag beside it to ${this.flat ? "move" : "turn"} the view.`;
@@ -94,15 +94,15 @@ class Space {
   }
 
   project() {
-    const { points, place, middle, scale } = this;
+    const { points, pixel, middle, scale } = this;
     const c = Math.cos(this.turn), s = Math.sin(this.turn), ct = Math.cos(this.tilt), st = Math.sin(this.tilt);
     const left = canvas.width / 2 + this.shift[0], top = canvas.height / 2 + this.shift[1];
     for (let k = 0; k < points.length; k += 3) {
       const x = points[k] - middle[0], y = points[k + 1] - middle[1], z = points[k + 2] - middle[2];
       const across = c * x + s * z, into = c * z - s * x;
-      place[k] = left + scale * across;
-      place[k + 1] = top - scale * (ct * y - st * into);
-      place[k + 2] = scale * (st * y + ct * into);  // towards the eye
+      pixel[k] = left + scale * across;
+      pixel[k + 1] = top - scale * (ct * y - st * into);
+      pixel[k + 2] = scale * (st * y + ct * into);  // towards the eye
     }
   }
 
@@ -113,28 +113,28 @@ class Space {
     context.fillStyle = colour("--model");
     for (const vertex of this.handles.keys()) {
       context.beginPath();
-      context.arc(this.place[3 * vertex], this.place[3 * vertex + 1], 6 * devicePixelRatio, 0, 7);
+      context.arc(this.pixel[3 * vertex], this.pixel[3 * vertex + 1], 6 * devicePixelRatio, 0, 7);
       context.fill();
     }
   }
 
   #drawFaces() {
-    const { place, faces } = this, count = faces.length / 3, depth = new Float64Array(count);
+    const { pixel, faces } = this, count = faces.length / 3, depth = new Float64Array(count);
     for (let f = 0; f < count; ++f)
-      for (let c = 0; c < 3; ++c) depth[f] += place[3 * faces[3 * f + c] + 2];
+      for (let c = 0; c < 3; ++c) depth[f] += pixel[3 * faces[3 * f + c] + 2];
     const order = Uint32Array.from(depth.keys()).sort((a, b) => depth[a] - depth[b]);
     context.lineWidth = 0.7;
     for (const f of order) {
       const a = 3 * faces[3 * f], b = 3 * faces[3 * f + 1], c = 3 * faces[3 * f + 2];
-      const ux = place[b] - place[a], uy = place[a + 1] - place[b + 1], uz = place[b + 2] - place[a + 2];
-      const vx = place[c] - place[a], vy = place[a + 1] - place[c + 1], vz = place[c + 2] - place[a + 2];
+      const ux = pixel[b] - pixel[a], uy = pixel[a + 1] - pixel[b + 1], uz = pixel[b + 2] - pixel[a + 2];
+      const vx = pixel[c] - pixel[a], vy = pixel[a + 1] - pixel[c + 1], vz = pixel[c + 2] - pixel[a + 2];
       const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
       const light = Math.abs(-0.3 * nx + 0.5 * ny + 0.8 * nz) / (Math.hypot(nx, ny, nz) || 1);
       context.fillStyle = context.strokeStyle = `hsl(212 40% ${26 + 46 * Math.min(light, 1)}%)`;
       context.beginPath();
-      context.moveTo(place[a], place[a + 1]);
-      context.lineTo(place[b], place[b + 1]);
-      context.lineTo(place[c], place[c + 1]);
+      context.moveTo(pixel[a], pixel[a + 1]);
+      context.lineTo(pixel[b], pixel[b + 1]);
+      context.lineTo(pixel[c], pixel[c + 1]);
       context.closePath();
       context.fill();
       context.stroke();
@@ -142,30 +142,30 @@ class Space {
   }
 
   #drawPoints() {
-    const { place, links } = this;
+    const { pixel, links } = this;
     context.strokeStyle = colour("--line");
     context.lineWidth = 0.8 * devicePixelRatio;
     context.beginPath();
     for (let k = 0; k < links.length; k += 2) {
-      context.moveTo(place[3 * links[k]], place[3 * links[k] + 1]);
-      context.lineTo(place[3 * links[k + 1]], place[3 * links[k + 1] + 1]);
+      context.moveTo(pixel[3 * links[k]], pixel[3 * links[k] + 1]);
+      context.lineTo(pixel[3 * links[k + 1]], pixel[3 * links[k + 1] + 1]);
     }
     context.stroke();
     context.fillStyle = colour("--mark");
     const half = (this.count > 3000 ? 0.8 : 1.6) * devicePixelRatio;
-    for (let k = 0; k < place.length; k += 3)
-      context.fillRect(place[k] - half, place[k + 1] - half, 2 * half, 2 * half);
+    for (let k = 0; k < pixel.length; k += 3)
+      context.fillRect(pixel[k] - half, pixel[k + 1] - half, 2 * half, 2 * half);
   }
 
-  /** The foremost point near a place, or undefined. */
+  /** The foremost point near a pixel, or undefined. */
   nearest(x, y) {
     this.project();
     let best, depth = -Infinity;
     const reach = 12 * devicePixelRatio;
     for (let k = 0; k < this.count; ++k) {
-      const distance = Math.hypot(this.place[3 * k] - x, this.place[3 * k + 1] - y);
+      const distance = Math.hypot(this.pixel[3 * k] - x, this.pixel[3 * k + 1] - y);
       // Before others by depth; of those alike, the nearest.
-      const front = this.place[3 * k + 2] - distance / 2;
+      const front = this.pixel[3 * k + 2] - distance / 2;
       if (distance < reach && front > depth) {
         best = k;
         depth = front;

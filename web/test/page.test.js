@@ -41,20 +41,20 @@ test("a mesh is solved, and follows a handle", { skip }, async () => {
   const cost = await browser.evaluate("page.cost");
   assert.ok(Math.abs(cost / expected - 1) < 1e-9, `${cost}, ${expected}`);
 
-  const place = (vertex) => browser.evaluate(`page.place(${vertex})`);
-  const at = await place(await browser.evaluate("page.highest()"));
+  const pixel = (vertex) => browser.evaluate(`page.pixel(${vertex})`);
+  const at = await pixel(await browser.evaluate("page.highest()"));
   await browser.mouse("mousePressed", at);
   const vertex = await browser.evaluate("page.handle");  // the foremost one there
-  const [x, y] = await place(vertex);
+  const [x, y] = await pixel(vertex);
   for (let k = 1; k <= 10; ++k) await browser.mouse("mouseMoved", [at[0] + 6 * k, at[1] - 2 * k]);
   await browser.mouse("mouseReleased", [at[0] + 60, at[1] - 20], 0);
   await browser.until("page.solves > 0");
-  await browser.until(`Math.abs(page.place(${vertex})[0] - ${x + 60}) < 1`);
-  const moved = await place(vertex);
+  await browser.until(`Math.abs(page.pixel(${vertex})[0] - ${x + 60}) < 1`);
+  const moved = await pixel(vertex);
   assert.ok(Math.abs(moved[1] - (y - 20)) < 1, `${moved}`);
 
   await browser.evaluate("document.getElementById('reset').click()");
-  await browser.until(`Math.abs(page.place(${vertex})[0] - ${x + 60}) > 1`);
+  await browser.until(`Math.abs(page.pixel(${vertex})[0] - ${x + 60}) > 1`);
   assert.deepEqual(browser.errors, []);
   // All that the page asked for lies in its folder.
   assert.ok(site.requested.includes("/mesh/problem.bin"));
@@ -71,12 +71,12 @@ test("a cloth falls, and follows a handle", { skip }, async () => {
   await browser.until("page.status");
   assert.equal(await browser.evaluate("page.status"), "convergence");
   const rest = await browser.evaluate("page.cost"), vertex = await browser.evaluate("page.highest()");
-  const at = await browser.evaluate(`page.place(${vertex})`);
+  const at = await browser.evaluate(`page.pixel(${vertex})`);
   await browser.mouse("mousePressed", at);
   for (let k = 1; k <= 10; ++k) await browser.mouse("mouseMoved", [at[0], at[1] - 6 * k]);
   await browser.mouse("mouseReleased", [at[0], at[1] - 60], 0);
   const handle = await browser.evaluate("page.handle");
-  await browser.until(`page.solves > 0 && page.place(${handle})[1] < ${at[1] - 50}`);
+  await browser.until(`page.solves > 0 && page.pixel(${handle})[1] < ${at[1] - 50}`);
   assert.ok(await browser.evaluate("page.cost") > rest);
   const { length } = await browser.evaluate("document.getElementById('state').value.match(/solves\\/s/)");
   assert.equal(length, 1);

@@ -123,7 +123,8 @@ std::vector<topograd::OrderedParameters> LoweredProblem::Ordered(
       const bool variable = block.variable();
       int group = ordering.GroupId(block.values);
       if (variable && group >= 0) ++size_of[group], ++named;
-      // The place of a constant block makes no difference, unless it is the only one of its group.
+      // The position of a constant block makes no difference, unless it is the only one of its
+      // group.
       if (group < 0 && ordering.NumGroups() > 0) group = ordering.MinNonZeroGroup();
       out.push_back({array.handle, std::max(group, 0), k});
     }

@@ -196,7 +196,7 @@ std::string Times(const Solver::Summary& s) {
          Seconds("Total", s.total_time_in_seconds);
 }
 
-/// Information without a place in Ceres' report.
+/// Information that Ceres' report has no line for.
 std::string Additions(const Solver::Summary& s) {
   std::string out;
   if (!s.topograd.backend.empty()) {

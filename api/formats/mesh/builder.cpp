@@ -53,7 +53,7 @@ void append_vertices(const TriangleMesh& mesh, DisjointSets& corners, std::size_
 
 /// Corners are counted in 32 bits.
 constexpr std::size_t kMostTriangles = std::numeric_limits<std::uint32_t>::max() / 3;
-constexpr std::size_t kMostPlaces = 10;  ///< that a message names
+constexpr std::size_t kMostLocations = 10;  ///< that a message names
 
 }  // namespace
 
@@ -79,31 +79,31 @@ std::vector<NotManifold> find_not_manifold(const TriangleMesh& mesh) {
   return found;
 }
 
-void MeshBuilder::add_triangle(const std::array<std::uint32_t, 3>& corners, std::size_t place) {
+void MeshBuilder::add_triangle(const std::array<std::uint32_t, 3>& corners, std::size_t location) {
   const auto& [a, b, c] = corners;
   const bool degenerate = a == b || b == c || c == a;
   (degenerate ? dropped_ : mesh_.triangles).push_back(corners);
-  (degenerate ? dropped_places_ : places_).push_back(place);
+  (degenerate ? dropped_locations_ : locations_).push_back(location);
 }
 
-void MeshBuilder::add_face(std::span<const std::uint32_t> corners, std::size_t place) {
+void MeshBuilder::add_face(std::span<const std::uint32_t> corners, std::size_t location) {
   for (std::size_t k = 2; k < corners.size(); ++k)
-    add_triangle({corners[0], corners[k - 1], corners[k]}, place);
+    add_triangle({corners[0], corners[k - 1], corners[k]}, location);
 }
 
 TriangleMesh MeshBuilder::finish(std::size_t end, const MeshOptions& options, MeshNotes* notes) {
   check_corners();
-  if (options.strict && !dropped_.empty()) fail(dropped_places_[0], degenerate_text());
+  if (options.strict && !dropped_.empty()) fail(dropped_locations_[0], degenerate_text());
   if (mesh_.triangles.empty())
-    throw Error(ErrorCode::Parse, (binary_ ? name_ : place_text(end)) +
+    throw Error(ErrorCode::Parse, (binary_ ? name_ : location_text(end)) +
                                       ": expected faces, got none" +
                                       (dropped_.empty() ? "" : " but some with one vertex twice"));
   if (mesh_.triangles.size() > kMostTriangles)
-    fail(places_.back(), "expected at most " + std::to_string(kMostTriangles) + " triangles");
+    fail(locations_.back(), "expected at most " + std::to_string(kMostTriangles) + " triangles");
   if (options.strict || notes != nullptr) check_surface(options, notes);
   if (notes != nullptr && !dropped_.empty()) {
     notes->degenerate = dropped_.size();
-    notes->degenerate_sentence = place_text(dropped_places_[0]) + ": " + degenerate_text();
+    notes->degenerate_sentence = location_text(dropped_locations_[0]) + ": " + degenerate_text();
   }
   return std::move(mesh_);
 }
@@ -117,11 +117,11 @@ std::string MeshBuilder::degenerate_text() const {
 void MeshBuilder::check_corners() const {
   for (std::size_t t = 0; t < mesh_.triangles.size(); ++t) {
     for (const std::uint32_t v : mesh_.triangles[t])
-      if (v >= vertex_count()) fail_number(places_[t], vertex_name(v));
+      if (v >= vertex_count()) fail_number(locations_[t], vertex_name(v));
   }
   for (std::size_t t = 0; t < dropped_.size(); ++t) {
     for (const std::uint32_t v : dropped_[t])
-      if (v >= vertex_count()) fail_number(dropped_places_[t], vertex_name(v));
+      if (v >= vertex_count()) fail_number(dropped_locations_[t], vertex_name(v));
   }
 }
 
@@ -136,23 +136,23 @@ void MeshBuilder::check_surface(const MeshOptions& options, MeshNotes* notes) co
                     " fans") +
         triangles_text(found.triangles);
     // The first triangle that should not be there.
-    const std::size_t place = places_[found.triangles[edge ? 2 : 1]];
-    if (options.strict) fail(place, "expected a manifold mesh, but " + what);
+    const std::size_t location = locations_[found.triangles[edge ? 2 : 1]];
+    if (options.strict) fail(location, "expected a manifold mesh, but " + what);
     ++(edge ? notes->edges : notes->vertices);
     if (notes->sentences.size() < MeshNotes::kMostSentences)
-      notes->sentences.push_back(place_text(place) + ": not manifold: " + what);
+      notes->sentences.push_back(location_text(location) + ": not manifold: " + what);
   }
 }
 
 std::string MeshBuilder::triangles_text(std::span<const std::uint32_t> triangles) const {
   std::string text = binary_ ? " (faces" : " (lines";
-  for (std::size_t k = 0; k < std::min(triangles.size(), kMostPlaces); ++k)
-    text += (k == 0 ? " " : ", ") + std::to_string(places_[triangles[k]]);
-  return text + (triangles.size() > kMostPlaces ? ", ...)" : ")");
+  for (std::size_t k = 0; k < std::min(triangles.size(), kMostLocations); ++k)
+    text += (k == 0 ? " " : ", ") + std::to_string(locations_[triangles[k]]);
+  return text + (triangles.size() > kMostLocations ? ", ...)" : ")");
 }
 
-std::string MeshBuilder::place_text(std::size_t place) const {
-  return name_ + (binary_ ? ": face " : ":") + std::to_string(place);
+std::string MeshBuilder::location_text(std::size_t location) const {
+  return name_ + (binary_ ? ": face " : ":") + std::to_string(location);
 }
 
 std::string MeshBuilder::vertex_name(std::uint32_t vertex) const {
@@ -166,15 +166,15 @@ std::string MeshBuilder::vertex_name(std::uint32_t vertex) const {
   return text + ')';
 }
 
-void MeshBuilder::fail(std::size_t place, const std::string& what) const {
-  throw Error(ErrorCode::Parse, place_text(place) + ": " + what);
+void MeshBuilder::fail(std::size_t location, const std::string& what) const {
+  throw Error(ErrorCode::Parse, location_text(location) + ": " + what);
 }
 
-void MeshBuilder::fail_number(std::size_t place, const std::string& number) const {
-  if (vertex_count() == 0) fail(place, "expected vertices, got none, and a face of " + number);
+void MeshBuilder::fail_number(std::size_t location, const std::string& number) const {
+  if (vertex_count() == 0) fail(location, "expected vertices, got none, and a face of " + number);
   const std::size_t first = names_ == VertexNames::from_one ? 1 : 0;
-  fail(place, "expected a vertex number from " + std::to_string(first) + " to " +
-                  std::to_string(vertex_count() - 1 + first) + ", got " + number);
+  fail(location, "expected a vertex number from " + std::to_string(first) + " to " +
+                     std::to_string(vertex_count() - 1 + first) + ", got " + number);
 }
 
 }  // namespace topograd

@@ -52,7 +52,7 @@ struct NotManifold {
 /// Cost: a sort of the edges.
 std::vector<NotManifold> find_not_manifold(const TriangleMesh& mesh);
 
-/// Collects the vertices and faces of a file. The place of a face is its line, or its number in
+/// Collects the vertices and faces of a file. The location of a face is its line, or its number in
 /// binary data.
 class MeshBuilder {
  public:
@@ -69,10 +69,10 @@ class MeshBuilder {
   /// Splits the face into a fan. Triangles with one vertex twice are dropped.
   ///
   ///   corners  at least three indices from 0; may exceed the vertices so far
-  void add_face(std::span<const std::uint32_t> corners, std::size_t place);
+  void add_face(std::span<const std::uint32_t> corners, std::size_t location);
 
   /// A triangle, likewise.
-  void add_triangle(const std::array<std::uint32_t, 3>& corners, std::size_t place);
+  void add_triangle(const std::array<std::uint32_t, 3>& corners, std::size_t location);
 
   /// The mesh. Throws Error{Parse} for a mesh without faces, corners out of range, and what
   /// `options` refuse.
@@ -80,13 +80,13 @@ class MeshBuilder {
   ///   end  line of the end of the file
   TriangleMesh finish(std::size_t end, const MeshOptions& options, MeshNotes* notes);
 
-  /// Throws Error{Parse} with file and place.
-  [[noreturn]] void fail(std::size_t place, const std::string& what) const;
+  /// Throws Error{Parse} with file and location.
+  [[noreturn]] void fail(std::size_t location, const std::string& what) const;
   /// The same for a number of a vertex, as the file has it, that names none.
-  [[noreturn]] void fail_number(std::size_t place, const std::string& number) const;
+  [[noreturn]] void fail_number(std::size_t location, const std::string& number) const;
 
  private:
-  std::string place_text(std::size_t place) const;
+  std::string location_text(std::size_t location) const;
   std::string vertex_name(std::uint32_t vertex) const;
   std::string triangles_text(std::span<const std::uint32_t> triangles) const;
   void check_corners() const;
@@ -97,10 +97,10 @@ class MeshBuilder {
   VertexNames names_;
   bool binary_;
   TriangleMesh mesh_;
-  std::vector<std::size_t> places_;  ///< by triangle
+  std::vector<std::size_t> locations_;  ///< by triangle
   /// Triangles with one vertex twice.
   std::vector<std::array<std::uint32_t, 3>> dropped_;
-  std::vector<std::size_t> dropped_places_;
+  std::vector<std::size_t> dropped_locations_;
 };
 
 /// parse_mesh() calls the one of the format.

@@ -57,7 +57,8 @@ struct MeshNotes {
 ///        or small letters, or without this word; the corners of a face may lie on several lines
 ///   PLY  text, and binary data of both byte orders, with faces or triangle strips; other elements
 ///        are passed over
-///   STL  text and binary data; corners at the same place are one vertex, in order of appearance
+///   STL  text and binary data; corners with the same coordinates are one vertex, in order of
+///   appearance
 ///
 /// Throws Error{File} if the file cannot be read, Error{Parse} for anything else: numbers that are
 /// missing or not finite, faces with vertices that do not exist, a file without faces, one that

@@ -353,24 +353,25 @@ class PlyReader {
 
   void read_face(const PlyProperty& property, std::uint64_t face) {
     const std::uint64_t count = numbers_.length(property);
-    const std::size_t place = numbers_.is_text() ? numbers_.line() : face;
+    const std::size_t location = numbers_.is_text() ? numbers_.line() : face;
     if (count < 3)
-      mesh_.fail(place, "expected a face of at least three corners, got " + std::to_string(count));
+      mesh_.fail(location,
+                 "expected a face of at least three corners, got " + std::to_string(count));
     corners_.clear();
     for (std::uint64_t c = 0; c < count; ++c) {
       const double v = numbers_.number(property, property.type);
       if (v < 0 || v != std::floor(v) || v >= std::numeric_limits<std::uint32_t>::max())
-        mesh_.fail_number(place, PlyNumbers::text_of(v));
+        mesh_.fail_number(location, PlyNumbers::text_of(v));
       corners_.push_back(static_cast<std::uint32_t>(v));
     }
-    mesh_.add_face(corners_, place);
+    mesh_.add_face(corners_, location);
   }
 
   /// Triangles of three successive corners, every other one turned round. A negative number ends a
   /// strip.
   void read_strip(const PlyProperty& property, std::uint64_t strip) {
     const std::uint64_t count = numbers_.length(property);
-    const std::size_t place = numbers_.is_text() ? numbers_.line() : strip;
+    const std::size_t location = numbers_.is_text() ? numbers_.line() : strip;
     corners_.clear();  // of the strip so far
     for (std::uint64_t c = 0; c < count; ++c) {
       const double v = numbers_.number(property, property.type);
@@ -379,14 +380,14 @@ class PlyReader {
         continue;
       }
       if (v != std::floor(v) || v >= std::numeric_limits<std::uint32_t>::max())
-        mesh_.fail_number(place, PlyNumbers::text_of(v));
+        mesh_.fail_number(location, PlyNumbers::text_of(v));
       corners_.push_back(static_cast<std::uint32_t>(v));
       const std::size_t n = corners_.size();
       if (n < 3) continue;
       const bool turned = n % 2 == 0;
       mesh_.add_triangle(
           {corners_[turned ? n - 2 : n - 3], corners_[turned ? n - 3 : n - 2], corners_[n - 1]},
-          place);
+          location);
     }
   }
 

@@ -1,4 +1,4 @@
-// STL files: triangles by the places of their corners.
+// STL files: triangles by the positions of their corners.
 #include "builder.hpp"
 
 #include "../../../ir/error.hpp"
@@ -27,12 +27,12 @@ struct HashPosition {
   }
 };
 
-/// One vertex for each place; 0 and −0 are one.
+/// One vertex for each position; 0 and −0 are one.
 class Weld {
  public:
   explicit Weld(MeshBuilder& mesh) : mesh_(mesh) {}
 
-  void add(const std::array<Position, 3>& triangle, std::size_t place) {
+  void add(const std::array<Position, 3>& triangle, std::size_t location) {
     std::array<std::uint32_t, 3> corners{};
     for (std::size_t k = 0; k < 3; ++k) {
       const auto [at, fresh] =
@@ -40,7 +40,7 @@ class Weld {
       if (fresh) mesh_.add_vertex(triangle[k]);
       corners[k] = at->second;
     }
-    mesh_.add_face(corners, place);
+    mesh_.add_face(corners, location);
   }
 
  private:

@@ -66,12 +66,12 @@ State combine(State a, State b) {
 
 /// Branch-free, because branches would cost more than the comparisons. The first number stays if it
 /// is not worse; NaN is better than any number.
-std::string order_functions(Type type, bool smallest, bool places) {
+std::string order_functions(Type type, bool smallest, bool with_index) {
   const char* const better = smallest ? "<" : ">";
   std::string out = "State combine(State a, State b) {\n";
-  if (!places && !is_floating(type)) {
+  if (!with_index && !is_floating(type)) {
     out += text("  bool first = a.m0 ", better, "= b.m0;\n");
-  } else if (!places) {
+  } else if (!with_index) {
     out += text("  bool first = any(bvec2(is_nan(a.m0), a.m0 ", better, "= b.m0));\n");
   } else if (!is_floating(type)) {
     out += text("  bool tie = a.m0 == b.m0, wins = a.m0 ", better, " b.m0;\n");
@@ -80,11 +80,11 @@ std::string order_functions(Type type, bool smallest, bool places) {
                 "  bool tie = any(bvec2(all(bvec2(nan, other)), a.m0 == b.m0));\n",
                 "  bool wins = all(bvec2(any(bvec2(nan, a.m0 ", better, " b.m0)), !other));\n");
   }
-  if (places) out += "  bool first = any(bvec2(wins, all(bvec2(tie, a.m1 <= b.m1))));\n";
-  out += text("  return State(mix(b.m0, a.m0, first)", places ? ", mix(b.m1, a.m1, first)" : "",
+  if (with_index) out += "  bool first = any(bvec2(wins, all(bvec2(tie, a.m1 <= b.m1))));\n";
+  out += text("  return State(mix(b.m0, a.m0, first)", with_index ? ", mix(b.m1, a.m1, first)" : "",
               ");\n}\n");
   out += "State identity() { return State(" + worst(type, smallest) +
-         (places ? ", 0xffffffffu" : "") + "); }\n";
+         (with_index ? ", 0xffffffffu" : "") + "); }\n";
   return out;
 }
 
@@ -113,8 +113,8 @@ Monoid monoid_of(Reduction reduction, Type type) {
              .from_element = "State(v)",
              .result = "s.m0"};
   const std::string t(glsl_name(type));
-  const bool places = reduction == Reduction::argmin || reduction == Reduction::argmax;
-  if (places) {
+  const bool with_index = reduction == Reduction::argmin || reduction == Reduction::argmax;
+  if (with_index) {
     out.members.push_back(Type::u32);
     out.from_element = "State(v, place)";
     out.result = "s.m1";
@@ -132,9 +132,9 @@ Monoid monoid_of(Reduction reduction, Type type) {
       out.functions += codegen::substitute(kCompensated, {{"T", t}});
       break;
     case Reduction::min:
-    case Reduction::argmin: out.functions += order_functions(type, true, places); break;
+    case Reduction::argmin: out.functions += order_functions(type, true, with_index); break;
     case Reduction::max:
-    case Reduction::argmax: out.functions += order_functions(type, false, places); break;
+    case Reduction::argmax: out.functions += order_functions(type, false, with_index); break;
   }
   return out;
 }

@@ -25,8 +25,8 @@ void reduce_on_cpu(Reduction reduction, Operand operand, std::span<const Slice> 
   if (orders(reduction)) {
     const bool smallest = reduction == Reduction::min || reduction == Reduction::argmin;
     const Best<T> best = find_best(smallest, from, count);
-    if (finds_place(reduction)) {
-      *output.write<std::uint32_t>() = best.place;
+    if (finds_index(reduction)) {
+      *output.write<std::uint32_t>() = best.index;
     } else {
       *output.write<T>() = best.value;
     }
@@ -136,7 +136,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
   check_sizes(call.c_str(), operand == Operand::product ? 2 : 1, inputs, output);
   const Type type = inputs[0].type;
   for (const Slice& input : inputs) expect_type(call.c_str(), "elements", type, input.type);
-  expect_type(call.c_str(), "a result", finds_place(reduction) ? Type::u32 : type, output.type);
+  expect_type(call.c_str(), "a result", finds_index(reduction) ? Type::u32 : type, output.type);
   if (inputs[0].size == 0 && orders(reduction))
     throw Error(ErrorCode::Shape, call + ": expected at least one element, got none");
   const ReductionItem item = plain_item(operand, type);
@@ -166,7 +166,7 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
                                const Slice& output, const OpOptions& options) {
   const char* const call = what.element ? "map_reduce" : "reduce";
   check_sizes(call, what.element ? what.element->inputs() : 1, inputs, output);
-  if (!what.fold && finds_place(what.reduction))
+  if (!what.fold && finds_index(what.reduction))
     throw Error(ErrorCode::InvalidArgument,
                 "map_reduce: expected sum, compensated_sum, product, min or max, got " +
                     std::string(name(what.reduction)));

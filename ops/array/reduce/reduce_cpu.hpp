@@ -102,7 +102,7 @@ using Wrapping = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32
 template <class T>
 struct Best {
   T value;
-  std::uint32_t place;
+  std::uint32_t index;
 };
 
 template <class T>
@@ -122,8 +122,8 @@ T limit(bool smallest) {
 template <class T>
 Best<T> better(const Best<T>& a, const Best<T>& b, bool smallest) {
   const bool first = is_nan(a.value), second = is_nan(b.value);
-  if (first || second) return first && (!second || a.place <= b.place) ? a : b;
-  if (a.value == b.value) return a.place <= b.place ? a : b;
+  if (first || second) return first && (!second || a.index <= b.index) ? a : b;
+  if (a.value == b.value) return a.index <= b.index ? a : b;
   return (smallest ? b.value < a.value : a.value < b.value) ? b : a;
 }
 
@@ -228,7 +228,7 @@ inline bool orders(Reduction r) {
   return r == Reduction::min || r == Reduction::max || r == Reduction::argmin ||
          r == Reduction::argmax;
 }
-inline bool finds_place(Reduction r) { return r == Reduction::argmin || r == Reduction::argmax; }
+inline bool finds_index(Reduction r) { return r == Reduction::argmin || r == Reduction::argmax; }
 
 /// Reduces f's results on tiles of the inputs, in order.
 template <class T>

@@ -280,9 +280,9 @@ ExecutionStats fold_scan_into(const Expression& fold, double identity, const Sli
 
 namespace {
 
-/// `place` is the inclusive scan of the flags.
-void compact_on_device(OpBackend& backend, const Slice& x, const Slice& flags, const Slice& place,
-                       const Slice& output) {
+/// `positions` is the inclusive scan of the flags.
+void compact_on_device(OpBackend& backend, const Slice& x, const Slice& flags,
+                       const Slice& positions, const Slice& output) {
   check_reached("compact", backend, output);
   const std::uint32_t local = index_workgroup(backend);
   const ComputeKernel& kernel = kernel_for(KernelFile::compact, x.type, {}, local);
@@ -291,7 +291,7 @@ void compact_on_device(OpBackend& backend, const Slice& x, const Slice& flags, c
     const std::uint64_t items = std::min(chunk, x.size - begin);
     const Argument arguments[] = {
         x.reads(backend, begin, items), flags.reads(backend, begin, items),
-        place.reads(backend, begin, items), output.writes(backend, 0, output.size, begin > 0)};
+        positions.reads(backend, begin, items), output.writes(backend, 0, output.size, begin > 0)};
     const std::uint32_t words[] = {static_cast<std::uint32_t>(items)};
     backend.launch({.kernel = &kernel,
                     .arguments = arguments,
@@ -306,14 +306,14 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
   expect_size("compact", x.size, flags.size);
   expect_type("compact", "flags", Type::u32, flags.type);
   if (x.size == 0) return make_slice(x.type, 0, "compact");
-  const Slice ones = make_slice(Type::u32, x.size), place = make_slice(Type::u32, x.size);
+  const Slice ones = make_slice(Type::u32, x.size), positions = make_slice(Type::u32, x.size);
   const Expression one = Expression::of<1>("compact", [](const Value& v) {
     return select(v == topograd::literal(0), topograd::literal(0), topograd::literal(1));
   });
   const MapInput input{flags, {}};
   map_into(one, {&input, 1}, {&ones, 1}, {}, options);
-  scan_into(Reduction::sum, ones, place, false, options);
-  Slice last = place;
+  scan_into(Reduction::sum, ones, positions, false, options);
+  Slice last = positions;
   last.first = x.size - 1;
   last.size = 1;
   const Slice number = make_slice(Type::u32, 1);
@@ -326,7 +326,7 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
     using T = decltype(element);
     const T* from = x.read<T>();
     const std::uint32_t* keep = flags.read<std::uint32_t>();
-    const std::uint32_t* at = place.read<std::uint32_t>();
+    const std::uint32_t* at = positions.read<std::uint32_t>();
     T* to = output.write<T>();
     for_blocks(x.size, [&](std::size_t, std::size_t first, std::size_t n) {
       for (std::size_t i = first; i < first + n; ++i) {
@@ -339,13 +339,14 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
       .kernel = key_of("compact", x.type),
       .size = x.size,
       .work = {.operations = x.size,
-               .bytes_read = x.bytes() + flags.bytes() + place.bytes(),
+               .bytes_read = x.bytes() + flags.bytes() + positions.bytes(),
                .bytes_written = output.bytes(),
                .pattern = runtime::hybrid::MemoryPattern::scatter},
-      .inputs = {x.storage, flags.storage, place.storage},
+      .inputs = {x.storage, flags.storage, positions.storage},
       .outputs = {output.storage},
       .on_cpu = [&] { with_type(x.type, on_cpu); },
-      .on_device = [&](OpBackend& backend) { compact_on_device(backend, x, flags, place, output); },
+      .on_device =
+          [&](OpBackend& backend) { compact_on_device(backend, x, flags, positions, output); },
       .needs_float64 = x.type == Type::f64};
   run(call, options);
   return output;

@@ -15,21 +15,21 @@ using codegen::text;
 
 /// States that workgroups exchange: each word is stored as two halves with a flag, so that it is
 /// complete when both have the flag. Element 0 hands out numbers.
-constexpr std::string_view kTold = R"(
+constexpr std::string_view kExchange = R"(
 uvec2 halves(uint word) { return uvec2(0x10000u | (word & 0xffffu), 0x10000u | (word >> 16)); }
-uint awaited_word(uint k) {
+uint wait_for_word(uint k) {
   uvec2 w;
   do {
-    w = told(k);
+    w = states(k);
   } while ((w.x & w.y & 0x10000u) == 0u);
   return (w.x & 0xffffu) | (w.y << 16);
 }
-void tell(uint place, State s) {
-  uint k = 1u + place * {N}u;
-{tell}}
-State awaited(uint place) {
-  uint k = 1u + place * {N}u;
-  return State({await});
+void publish(uint index, State s) {
+  uint k = 1u + index * {N}u;
+{publish}}
+State wait_for(uint index) {
+  uint k = 1u + index * {N}u;
+  return State({words});
 }
 State from_lane(State s, uint lane) { return State({shuffle}); }
 
@@ -55,8 +55,8 @@ shared State state_before;
 shared uint number_of_group;
 )";
 
-/// Tells what tile t amounts to, and finds what precedes tile u, once for the workgroup.
-constexpr std::string_view kTell = R"(  State parts = identity();
+/// Publishes the aggregate of tile t and looks back for the prefix of tile u, once for a workgroup.
+constexpr std::string_view kLookBack = R"(  State parts = identity();
   if (lane < {W}u) parts = totals[lane];
   parts = scanned(parts);
   State mine = from_lane(parts, max(subgroup, 1u) - 1u), whole = from_lane(parts, {W}u - 1u);
@@ -65,33 +65,33 @@ constexpr std::string_view kTell = R"(  State parts = identity();
     State tile = identity();
     if (lane < {W}u) tile = folds[lane];
     tile = folded(tile);
-    if (lane == 0u) tell(t, tile);
+    if (lane == 0u) publish(t, tile);
   }
-  // All tiles of a block, and all blocks before a number of them, are told by those who come later.
+  // All tiles of a block, and all blocks before a number of them, are published by later tiles.
   uint last = t - ahead / 3u;
   if (subgroup == 1u && t >= ahead / 3u && last < tiles && last % {S}u == {S}u - 1u) {
-    State block = folded(awaited(last - ({S}u - 1u) + lane));
-    if (lane == 0u) tell(tiles + last / {S}u, block);
+    State block = folded(wait_for(last - ({S}u - 1u) + lane));
+    if (lane == 0u) publish(tiles + last / {S}u, block);
   }
   last = t - 2u * (ahead / 3u);
   if (subgroup == 2u && t >= 2u * (ahead / 3u) && last < tiles &&
       last % ({S}u * {S}u) == {S}u * {S}u - 1u) {
     uint super = last / ({S}u * {S}u);
-    State sum = folded(awaited(tiles + super * {S}u + lane));
-    if (super > 0u) sum = combine(awaited(supers + super), sum);
-    if (lane == 0u) tell(supers + super + 1u, sum);
+    State sum = folded(wait_for(tiles + super * {S}u + lane));
+    if (super > 0u) sum = combine(wait_for(supers + super), sum);
+    if (lane == 0u) publish(supers + super + 1u, sum);
   }
   if (subgroup == 0u && t >= ahead) {
     uint block = u / {S}u, super = block / {S}u;
     State near = identity(), far = identity();
-    if (lane < u % {S}u) near = awaited(block * {S}u + lane);
-    if (lane < block % {S}u) far = awaited(tiles + super * {S}u + lane);
+    if (lane < u % {S}u) near = wait_for(block * {S}u + lane);
+    if (lane < block % {S}u) far = wait_for(tiles + super * {S}u + lane);
     State sum = combine(folded(far), folded(near));
-    if (super > 0u) sum = combine(awaited(supers + super), sum);
+    if (super > 0u) sum = combine(wait_for(supers + super), sum);
     if (lane == 0u) {
       state_before = sum;
       // The sum of all, for what is left beyond the last vector.
-      if (u == tiles - 1u) tell(supers + tiles / ({S}u * {S}u) + 1u, combine(sum, whole));
+      if (u == tiles - 1u) publish(supers + tiles / ({S}u * {S}u) + 1u, combine(sum, whole));
     }
   }
   barrier();
@@ -112,45 +112,45 @@ std::string_view vector_name(Type type) {
 }
 
 /// Functions that split a state into halves and join them.
-std::string told_functions(const Monoid& monoid, const AheadKernel& kernel) {
-  std::string tell, await, shuffle;
+std::string exchange_functions(const Monoid& monoid, const AheadKernel& kernel) {
+  std::string publish, words, shuffle;
   std::uint32_t k = 0;
-  const auto word = [&] { return text("awaited_word(k + ", k++, "u)"); };
+  const auto word = [&] { return text("wait_for_word(k + ", k++, "u)"); };
   const auto put = [&](const std::string& bits) {
-    tell += text("  told(k + ", k, "u) = halves(", bits, ");\n");
+    publish += text("  states(k + ", k, "u) = halves(", bits, ");\n");
   };
   for (std::size_t m = 0; m < monoid.members.size(); ++m) {
     const std::string member = text("s.m", m);
-    if (m > 0) await += ", ", shuffle += ", ";
+    if (m > 0) words += ", ", shuffle += ", ";
     shuffle += text("subgroupShuffle(", member, ", lane)");
     switch (monoid.members[m]) {
       case Type::f64:
         put(text("unpackDouble2x32(", member, ").x"));
-        await += text("packDouble2x32(uvec2(", word(), ", ");
+        words += text("packDouble2x32(uvec2(", word(), ", ");
         put(text("unpackDouble2x32(", member, ").y"));
-        await += text(word(), "))");
+        words += text(word(), "))");
         break;
       case Type::u32:
         put(member);
-        await += word();
+        words += word();
         break;
       case Type::i32:
         put(text("uint(", member, ")"));
-        await += text("int(", word(), ")");
+        words += text("int(", word(), ")");
         break;
       case Type::f32:
       case Type::f16:
         put(text("floatBitsToUint(", member, ")"));
-        await += text("uintBitsToFloat(", word(), ")");
+        words += text("uintBitsToFloat(", word(), ")");
         break;
     }
   }
-  return substitute(kTold, {{"N", std::to_string(state_words(monoid))},
-                            {"S", std::to_string(kernel.subgroup)},
-                            {"W", std::to_string(kernel.subgroups())},
-                            {"tell", tell},
-                            {"await", await},
-                            {"shuffle", shuffle}});
+  return substitute(kExchange, {{"N", std::to_string(state_words(monoid))},
+                                {"S", std::to_string(kernel.subgroup)},
+                                {"W", std::to_string(kernel.subgroups())},
+                                {"publish", publish},
+                                {"words", words},
+                                {"shuffle", shuffle}});
 }
 
 /// The state of one element.
@@ -172,13 +172,13 @@ class Writer {
         .name = text("scan_ahead_", name(kernel_.type)),
         .local_size = {kernel_.local, 1, 1},
         .arguments = {{"x0", vector, Access::read},
-                      {"told", "uvec2", Access::exchange},
+                      {"states", "uvec2", Access::exchange},
                       {"y", vector, Access::write}},
         .words = {"count", "tiles", "ahead", "exclusive"},
         .extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"}};
     const Monoid& monoid = form_.monoid;
     parts.words.insert(parts.words.end(), monoid.word_names.begin(), monoid.word_names.end());
-    parts.functions = monoid.functions + form_.functions + told_functions(monoid, kernel_) +
+    parts.functions = monoid.functions + form_.functions + exchange_functions(monoid, kernel_) +
                       element_function(form_, kernel_.type);
     begin();
     read("next", "t");
@@ -186,8 +186,8 @@ class Writer {
     fold_next();
     scan_own();
     out_.line("barrier();");
-    parts.body = out_.text() + substitute(kTell, {{"S", std::to_string(kernel_.subgroup)},
-                                                  {"W", std::to_string(kernel_.subgroups())}});
+    parts.body = out_.text() + substitute(kLookBack, {{"S", std::to_string(kernel_.subgroup)},
+                                                      {"W", std::to_string(kernel_.subgroups())}});
     out_ = Lines(1);
     store();
     parts.body += out_.text();
@@ -199,7 +199,7 @@ class Writer {
 
   void begin() {
     out_.line("uint lane = gl_SubgroupInvocationID, subgroup = gl_SubgroupID;");
-    out_.line("if (gl_LocalInvocationID.x == 0u) number_of_group = atomicAdd(told(0).x, 1u);");
+    out_.line("if (gl_LocalInvocationID.x == 0u) number_of_group = atomicAdd(states(0).x, 1u);");
     out_.line("barrier();");
     out_.line("uint t = number_of_group, u = t - ahead;");
   }
@@ -323,15 +323,15 @@ ComputeKernel rest_source(const FoldForm& form, const AheadKernel& kernel) {
       .name = "scan_rest",
       .local_size = {kernel.subgroup, 1, 1},
       .arguments = {{"x0", t, Access::read},
-                    {"told", "uvec2", Access::exchange},
+                    {"states", "uvec2", Access::exchange},
                     {"y", t, Access::write}},
-      .words = {"count", "place", "exclusive"},
+      .words = {"count", "index", "exclusive"},
       .extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"}};
   const Monoid& monoid = form.monoid;
   parts.words.insert(parts.words.end(), monoid.word_names.begin(), monoid.word_names.end());
-  parts.functions = monoid.functions + form.functions + told_functions(monoid, kernel) +
+  parts.functions = monoid.functions + form.functions + exchange_functions(monoid, kernel) +
                     element_function(form, kernel.type);
-  parts.body = text("  if (gl_LocalInvocationID.x != 0u) return;\n  State s = awaited(place);\n",
+  parts.body = text("  if (gl_LocalInvocationID.x != 0u) return;\n  State s = wait_for(index);\n",
                     "  for (uint i = 0u; i < count; ++i) {\n",
                     "    State next = combine(s, state_of(x0(i)));\n",
                     "    if (exclusive == 0u) s = next;\n    y(i) = ", form.result_of("s"),
@@ -372,10 +372,10 @@ void scan_ahead(OpBackend& backend, const FoldForm& form, const Slice& x, const 
   const std::uint32_t tiles = word((vectors + kernel.tile() - 1) / kernel.tile());
   const std::uint32_t total = tiles + tiles / lanes + 1 + tiles / (lanes * lanes) + 1;
   const Slice memory = make_slice(Type::u32, 2 + 2ull * (total + 1) * state_words(monoid), "sums");
-  Argument told = memory.writes(backend);
-  told.element = 8;
-  backend.fill(told.memory, told.offset, told.bytes, 0);
-  told.access = Access::read_write;
+  Argument states = memory.writes(backend);
+  states.element = 8;
+  backend.fill(states.memory, states.offset, states.bytes, 0);
+  states.access = Access::read_write;
   const auto in_vectors = [](Argument argument) {
     argument.element = 16;
     return argument;
@@ -387,7 +387,7 @@ void scan_ahead(OpBackend& backend, const FoldForm& form, const Slice& x, const 
   };
   if (vectors > 0) {
     const std::uint64_t elements = vectors * kernel.width();
-    const Argument arguments[] = {in_vectors(x.reads(backend, 0, elements)), told,
+    const Argument arguments[] = {in_vectors(x.reads(backend, 0, elements)), states,
                                   in_vectors(output.writes(backend, 0, elements, rest > 0))};
     const ComputeKernel& text =
         kernel_for(key("scan_ahead"), [&] { return ahead_source(form, kernel); });
@@ -395,7 +395,7 @@ void scan_ahead(OpBackend& backend, const FoldForm& form, const Slice& x, const 
   }
   if (rest > 0) {
     const std::uint64_t first = vectors * kernel.width();
-    const Argument arguments[] = {x.reads(backend, first, rest), told,
+    const Argument arguments[] = {x.reads(backend, first, rest), states,
                                   output.writes(backend, first, rest, true)};
     const ComputeKernel& text =
         kernel_for(key("scan_rest"), [&] { return rest_source(form, kernel); });

@@ -24,9 +24,9 @@ struct AheadKernel {
 /// Number of 32-bit words of a monoid's state.
 std::uint32_t state_words(const Monoid& monoid);
 
-/// x0 and y are vectors of 16 bytes; `told` holds the states that workgroups exchange. Words:
-/// vectors, tiles, tiles between reducing and scanning, 1 for an exclusive scan; those of the
-/// monoid.
+/// x0 and y are vectors of 16 bytes; `states` holds the aggregates and prefixes that workgroups
+/// exchange. Words: vectors, tiles, tiles between reducing and scanning, 1 for an exclusive scan;
+/// those of the monoid.
 ComputeKernel ahead_source(const FoldForm& form, const AheadKernel& kernel);
 
 /// Scans the elements after the last vector, in one invocation. Words: elements, the index of the

@@ -117,8 +117,8 @@ void for_segments(const Slice& x, const Slice& starts, std::size_t segments, con
 template <class T>
 void reduce_on_cpu(Reduction reduction, const Slice& x, const Slice& starts, const Slice& output) {
   const T* const from = x.read<T>();
-  T* const numbers = finds_place(reduction) ? nullptr : output.write<T>();
-  std::uint32_t* const places = finds_place(reduction) ? output.write<std::uint32_t>() : nullptr;
+  T* const numbers = finds_index(reduction) ? nullptr : output.write<T>();
+  std::uint32_t* const indices = finds_index(reduction) ? output.write<std::uint32_t>() : nullptr;
   for_segments(x, starts, output.size, [&](std::size_t s, std::size_t begin, std::size_t n) {
     const ReductionInputs<T> operands{from + begin, from + begin, Operand::element};
     if (!orders(reduction)) {
@@ -127,10 +127,10 @@ void reduce_on_cpu(Reduction reduction, const Slice& x, const Slice& starts, con
     }
     const bool smallest = reduction == Reduction::min || reduction == Reduction::argmin;
     const Best<T> best = find_best(smallest, operands, n);
-    if (places == nullptr) {
+    if (indices == nullptr) {
       numbers[s] = best.value;
     } else {
-      places[s] = n == 0 ? best.place : best.place + static_cast<std::uint32_t>(begin);
+      indices[s] = n == 0 ? best.index : best.index + static_cast<std::uint32_t>(begin);
     }
   });
 }
@@ -171,8 +171,8 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
     throw Error(ErrorCode::Shape, "segmented_reduce: expected at least one start, got none");
   expect_size("segmented_reduce", starts.size - 1, output.size);
   check_starts(x, starts, check);
-  const bool places = what.fold == nullptr && finds_place(what.reduction);
-  expect_type("segmented_reduce", "results", places ? Type::u32 : x.type, output.type);
+  const bool indices = what.fold == nullptr && finds_index(what.reduction);
+  expect_type("segmented_reduce", "results", indices ? Type::u32 : x.type, output.type);
   const bool wide = what.fold != nullptr ? x.type != Type::f32 : x.type == Type::f64;
   const FoldForm form = what.fold != nullptr
                             ? form_of(*what.fold, what.identity, x.type, most_words(4) - 3)

@@ -88,7 +88,7 @@ constexpr std::string_view kBody = R"(  uint lid = gl_LocalInvocationID.x;
   for (uint i = lid; i < count; i += {L}u) {result};
 )";
 
-ComputeKernel sort_source(Type type, bool places, std::uint32_t local) {
+ComputeKernel sort_source(Type type, bool indices, std::uint32_t local) {
   const bool wide = type == Type::f64;
   const std::string most = std::to_string(wide ? kMostWide : kMost);
   KernelParts parts{.name = text("sort_few_", name(type)),
@@ -98,8 +98,8 @@ ComputeKernel sort_source(Type type, bool places, std::uint32_t local) {
   parts.functions =
       text("struct Key {\n  uint m0;\n", wide ? "  uint m1;\n" : "", "};\n", "shared Key keys[",
            most, "];\nshared uint places[", most, "];\n",
-           places ? conversions(type).substr(0, conversions(type).find("void decode"))
-                  : conversions(type),
+           indices ? conversions(type).substr(0, conversions(type).find("void decode"))
+                   : conversions(type),
            "bool comes_after(uint a, uint b) {\n",
            "  if (keys[a].m0 != keys[b].m0) return keys[a].m0 > keys[b].m0;\n",
            wide ? "  if (keys[a].m1 != keys[b].m1) return keys[a].m1 > keys[b].m1;\n" : "",
@@ -107,7 +107,7 @@ ComputeKernel sort_source(Type type, bool places, std::uint32_t local) {
   parts.body = codegen::substitute(
       kBody, {{"L", std::to_string(local)},
               {"last", wide ? "Key(0xffffffffu, 0xffffffffu)" : "Key(0xffffffffu)"},
-              {"result", places ? "y(i) = places[i]" : "decode(i, keys[i])"}});
+              {"result", indices ? "y(i) = places[i]" : "decode(i, keys[i])"}});
   return make_kernel(parts);
 }
 
@@ -200,7 +200,7 @@ class Passes {
     scan_on(backend_, table_, starts_);
     kernel.to = to ? to->type : Type::u32;
     kernel.keys_out = to.has_value();
-    if (to_values) kernel.values = values ? RadixValues::carried : RadixValues::places;
+    if (to_values) kernel.values = values ? RadixValues::carried : RadixValues::indices;
     std::vector<Argument> moved;
     moved.reserve(5);
     moved.push_back(keys.reads(backend_));
@@ -225,12 +225,12 @@ class Passes {
 
 bool fits_bitonic(const Slice& x) { return x.size <= (x.type == Type::f64 ? kMostWide : kMost); }
 
-void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool places) {
+void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool indices) {
   if (x.size == 0) return;
   const std::uint32_t local =
       std::min(backend.limits().occupied_by_few ? 64u : 256u, backend.limits().local_size);
-  const ComputeKernel& kernel = kernel_for(key_of("bitonic", x.type, places, local),
-                                           [&] { return sort_source(x.type, places, local); });
+  const ComputeKernel& kernel = kernel_for(key_of("bitonic", x.type, indices, local),
+                                           [&] { return sort_source(x.type, indices, local); });
   const Argument arguments[] = {in_words(x.reads(backend)), in_words(output.writes(backend))};
   const auto count = static_cast<std::uint32_t>(x.size);
   const std::uint32_t words[] = {count, std::bit_ceil(count)};
@@ -262,7 +262,7 @@ void encode_words(OpBackend& backend, const Slice& x, const Slice& keys, bool hi
 }
 
 // Kernels of a radix sort's passes: counts by shares, and tiles that are sorted in shared memory
-// before they are moved, so that neighbours write to neighbouring places.
+// before they are moved, so that neighbours write to neighbouring elements.
 
 namespace {
 
@@ -348,7 +348,7 @@ constexpr std::string_view kStored = R"(      uint had = counters[row + digit];
       subgroupBarrier();
 )";
 
-/// The first place of each digit in the tile, {D} digits per invocation.
+/// The first position of each digit in the tile, {D} digits per invocation.
 constexpr std::string_view kStarts = R"(    uint inside = 0u;
     if (lid * {D}u < 256u) {
       [[unroll]] for (uint e = 0u; e < {D}u; ++e) {
@@ -413,14 +413,14 @@ std::string number(std::uint32_t value) { return std::to_string(value); }
 /// Statements of the loop over tiles.
 std::string move_tile(const RadixKernel& kernel) {
   const bool values = kernel.values != RadixValues::none, small = kernel.subgroup <= 32;
-  const std::string places = values ? text("    uint places[", kernel.per, "];\n") : std::string();
+  const std::string indices = values ? text("    uint places[", kernel.per, "];\n") : std::string();
   std::string key = values ? "        places[k] = to;\n" : "";
   if (kernel.keys_out) key += "        out_key(to) = element_of(word);\n";
-  const std::string_view value = kernel.values == RadixValues::places ? "i" : "value(i)";
+  const std::string_view value = kernel.values == RadixValues::indices ? "i" : "value(i)";
   const std::string all = std::string(kRank) + std::string(kStarts) + std::string(kMove) +
                           (values ? std::string(kValues) : std::string());
   return substitute(substitute(all, {{"update", std::string(kernel.shuffle ? kShuffled : kStored)},
-                                     {"places", places},
+                                     {"places", indices},
                                      {"key", key},
                                      {"value", std::string(value)}}),
                     {{"L", number(kernel.local)},

@@ -16,7 +16,7 @@ bool fits_bitonic(const Slice& x);
 
 /// Writes the sorted elements or, to u32, their indices in that order: stable, NaN last, as
 /// sort_into(). Queues one launch. Source: Batcher, Sorting networks and their applications (1968).
-void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool places);
+void bitonic_sort(OpBackend& backend, const Slice& x, const Slice& output, bool indices);
 
 /// The reason why the device cannot sort that many elements; empty if it can.
 std::string radix_refusal(const OpBackend& backend, std::uint64_t count);
@@ -37,7 +37,7 @@ void encode_words(OpBackend& backend, const Slice& x, const Slice& keys, bool hi
 /// The values that a pass moves together with the keys.
 enum class RadixValues : std::uint8_t {
   none,
-  places,  ///< indices 0, 1, 2, ...: written, not read
+  indices,  ///< indices 0, 1, 2, ...: written, not read
   carried
 };
 
@@ -62,9 +62,9 @@ struct RadixKernel {
 /// key, table; words: count, per_group, groups, shift.
 ComputeKernel radix_count_kernel(const RadixKernel& kernel);
 
-/// Moves each key to its place: `table` (the exclusive scan of the counts) has the first place of
-/// each digit in the share. Stable. Arguments: key, table, [value], [out_key], [out_value]; words
-/// as above.
+/// Moves each key to its position: `table` (the exclusive scan of the counts) has the first
+/// position of each digit in the share. Stable. Arguments: key, table, [value], [out_key],
+/// [out_value]; words as above.
 ComputeKernel radix_move_kernel(const RadixKernel& kernel);
 
 }  // namespace topograd::ops

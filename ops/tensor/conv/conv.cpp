@@ -43,7 +43,7 @@ struct Convolution {
 };
 
 /// Position that a term reads along one axis; -1: none.
-std::int64_t place(const Convolution& c, std::size_t axis, std::int64_t y, std::int64_t i) {
+std::int64_t input_index(const Convolution& c, std::size_t axis, std::int64_t y, std::int64_t i) {
   const std::int64_t t = y * c.stride + i * c.dilation - c.padding[axis];
   if (c.clamped) return std::clamp<std::int64_t>(t, 0, c.size[axis] - 1);
   if (t < 0 || t % c.spacing != 0 || t / c.spacing >= c.size[axis]) return -1;
@@ -80,9 +80,9 @@ void read_windows(const Convolution& c, const T* image, std::int64_t begin, std:
       for (std::int64_t j = 0; j < c.kernel[1]; ++j, ++k) {
         T* to = out.data() + k * out.cols();
         for (std::int64_t y = begin; y < end; ++y) {
-          const std::int64_t row = place(c, 0, y, i);
+          const std::int64_t row = input_index(c, 0, y, i);
           for (std::int64_t x = 0; x < c.out_size[1]; ++x) {
-            const std::int64_t column = place(c, 1, x, j);
+            const std::int64_t column = input_index(c, 1, x, j);
             *to++ = row < 0 || column < 0 ? T{0} : plane[row * c.size[1] + column];
           }
         }

@@ -862,10 +862,12 @@ class PassWriter {
     for (std::uint32_t k = 0; k < rounds; ++k) {
       out_.open("if (", at_round(k), " < end)");
       out_.line("uint at = ", at_round(k), ";");
-      const std::string place = text("tile[at / ", word(pass_.radix), " * ", word(pass_.line()),
-                                     " + padded(at % ", word(pass_.radix), ")]");
-      out_.line(vector(),
-                " z = ", pass_.halves ? text(vector(), "(real_", k, ", ", place, ")") : place, ";");
+      const std::string tile_element =
+          text("tile[at / ", word(pass_.radix), " * ", word(pass_.line()), " + padded(at % ",
+               word(pass_.radix), ")]");
+      out_.line(vector(), " z = ",
+                pass_.halves ? text(vector(), "(real_", k, ", ", tile_element, ")") : tile_element,
+                ";");
       out_.line("target(to + at) = swapped != 0u ? z.yx * factor : z * factor;");
       out_.close();
     }

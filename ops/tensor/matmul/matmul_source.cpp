@@ -112,7 +112,7 @@ class MatmulWriter {
     if (o.deep_lines) return "(self & 15u)";
     return kernel_.quarters == 1 ? "(self >> 4u)" : text("((self >> 5u) + ", 8 * u, "u)");
   }
-  std::string place_of(const Operand& o, unsigned u) const {
+  std::string position_of(const Operand& o, unsigned u) const {
     if (o.deep_lines) return text("((self >> 4u) + ", 16 * u, "u)");
     return kernel_.quarters == 1 ? "(self & 15u)" : "(self & 31u)";
   }
@@ -122,7 +122,7 @@ class MatmulWriter {
     for (const Operand& o : {a_, b_}) {
       for (unsigned u = 0; u < kernel_.quarters; ++u) {
         out_.line(declare ? text(vector(), " ") : "", "next_", o.name, u, " = load_", o.name, "(",
-                  o.name, "0, ", o.origin, " + 4u * ", place_of(o, u), ", ", k0, " + ",
+                  o.name, "0, ", o.origin, " + 4u * ", position_of(o, u), ", ", k0, " + ",
                   depth_of(o, u), ");");
       }
     }
@@ -133,9 +133,10 @@ class MatmulWriter {
     for (const Operand& o : {a_, b_}) {
       for (unsigned u = 0; u < kernel_.quarters; ++u) {
         // Distributes the vectors of one depth over the banks.
-        const std::string place =
-            o.deep_lines ? text(place_of(o, u), " ^ (", depth_of(o, u), " & 7u)") : place_of(o, u);
-        out_.line(o.name, "_tile[", depth_of(o, u), "][", place, "] = next_", o.name, u, ";");
+        const std::string position = o.deep_lines
+                                         ? text(position_of(o, u), " ^ (", depth_of(o, u), " & 7u)")
+                                         : position_of(o, u);
+        out_.line(o.name, "_tile[", depth_of(o, u), "][", position, "] = next_", o.name, u, ";");
       }
     }
     out_.line("barrier();");
@@ -146,10 +147,10 @@ class MatmulWriter {
     out_.open("for (uint k = 0u; k < 16u; ++k)");
     for (const Operand& o : {a_, b_}) {
       const std::string own = o.name == "a" ? "ty" : "tx";
-      const std::string place = o.deep_lines ? text("(", own, " ^ (k & 7u))") : own;
+      const std::string position = o.deep_lines ? text("(", own, " ^ (k & 7u))") : own;
       for (unsigned u = 0; u < kernel_.quarters; ++u)
-        out_.line(vector(), " ", o.name, "_", u, " = ", o.name, "_tile[k][", place, " + ", 16 * u,
-                  "u];");
+        out_.line(vector(), " ", o.name, "_", u, " = ", o.name, "_tile[k][", position, " + ",
+                  16 * u, "u];");
     }
     for (unsigned r = 0; r < 4 * kernel_.quarters; ++r) {
       const std::string a = text("a_", r / 4, ".", std::string_view("xyzw").substr(r % 4, 1));
@@ -381,11 +382,11 @@ class UnitsWriter {
   /// Loads 16 by 16 numbers at `at` across the depth and `k` along it.
   void load(const UnitsOperand& o, std::string_view into, std::string_view own, std::uint32_t at,
             std::uint32_t k) {
-    const std::string place =
+    const std::string position =
         o.deep_lines ? text("(", own, " + ", at, "u) * ", o.stride(), "u + ", k / 8, "u")
                      : text(k * o.stride() + at / 8, "u + ", own, " / 8u");
     const bool columns = o.deep_lines == (o.name == "b");
-    out_.line("coopMatLoadNV(", into, ", ", o.name, "_tile, ", place, ", ", o.stride(), "u, ",
+    out_.line("coopMatLoadNV(", into, ", ", o.name, "_tile, ", position, ", ", o.stride(), "u, ",
               columns ? "true" : "false", ");");
   }
 

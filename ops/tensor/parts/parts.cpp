@@ -247,10 +247,10 @@ template <class F>
 void for_rows(const Taking& t, const F& f) {
   const auto walk = [&](const auto* indices) {
     for (std::uint64_t row = 0; row < t.parts * t.taken; ++row) {
-      const auto place = static_cast<double>(indices[row % t.taken]);
-      const bool there = place >= 0 && place < static_cast<double>(t.entries);
+      const auto index = static_cast<double>(indices[row % t.taken]);
+      const bool there = index >= 0 && index < static_cast<double>(t.entries);
       f(row * t.inner,
-        there ? std::optional((row / t.taken * t.entries + static_cast<std::uint64_t>(place)) *
+        there ? std::optional((row / t.taken * t.entries + static_cast<std::uint64_t>(index)) *
                               t.inner)
               : std::nullopt);
     }
@@ -265,9 +265,9 @@ void take_on_cpu(const Taking& t, const detail::View& source, const detail::View
   const std::byte* from =
       source.storage->read_host() + static_cast<std::size_t>(source.offset) * size;
   std::byte* to = target.storage->write_host(false);
-  for_rows(t, [&](std::uint64_t row, std::optional<std::uint64_t> place) {
-    if (place) {
-      std::memcpy(to + row * size, from + *place * size, bytes);
+  for_rows(t, [&](std::uint64_t row, std::optional<std::uint64_t> entry) {
+    if (entry) {
+      std::memcpy(to + row * size, from + *entry * size, bytes);
     } else {
       std::memset(to + row * size, 0, bytes);
     }
@@ -303,20 +303,20 @@ void take_on_device(OpBackend& backend, const Taking& t, const detail::View& sou
   launch_taking(backend, t, kernel, arguments, unit / size_of(type));
 }
 
-void places_on_device(OpBackend& backend, const Taking& t, const Slice& places) {
+void sources_on_device(OpBackend& backend, const Taking& t, const Slice& sources) {
   const ComputeKernel& kernel = kernel_for(KernelFile::taken_places, t.indices_type);
-  const Argument arguments[] = {index_argument(backend, t), places.writes(backend)};
+  const Argument arguments[] = {index_argument(backend, t), sources.writes(backend)};
   launch_taking(backend, t, kernel, arguments, 1);
 }
 
 /// The source of each number of the result; ~0 for none.
-Slice places_of(const Taking& t, const std::optional<Device>& device) {
-  Slice places = make_slice(Type::u32, t.count(), "places");
+Slice sources_of(const Taking& t, const std::optional<Device>& device) {
+  Slice sources = make_slice(Type::u32, t.count(), "places");
   const auto on_cpu = [&] {
-    std::uint32_t* to = places.write<std::uint32_t>();
-    for_rows(t, [&](std::uint64_t row, std::optional<std::uint64_t> place) {
+    std::uint32_t* to = sources.write<std::uint32_t>();
+    for_rows(t, [&](std::uint64_t row, std::optional<std::uint64_t> entry) {
       for (std::uint64_t i = 0; i < t.inner; ++i)
-        to[row + i] = place ? static_cast<std::uint32_t>(*place + i) : ~0u;
+        to[row + i] = entry ? static_cast<std::uint32_t>(*entry + i) : ~0u;
     });
   };
   detail::run_op({.op = Operation::Map,
@@ -324,15 +324,15 @@ Slice places_of(const Taking& t, const std::optional<Device>& device) {
                   .size = t.count(),
                   .work = {.operations = t.count(),
                            .bytes_read = t.taken * size_of(t.indices_type),
-                           .bytes_written = places.bytes(),
+                           .bytes_written = sources.bytes(),
                            .reads = static_cast<double>(t.count() * size_of(t.indices_type))},
                   .inputs = {t.indices.storage},
-                  .outputs = {places.storage},
+                  .outputs = {sources.storage},
                   .on_cpu = on_cpu,
-                  .on_device = [&](OpBackend& backend) { places_on_device(backend, t, places); },
+                  .on_device = [&](OpBackend& backend) { sources_on_device(backend, t, sources); },
                   .needs_float64 = t.indices_type == Type::f64},
                  device);
-  return places;
+  return sources;
 }
 
 /// The transpose of take: adds g to the entries.
@@ -345,7 +345,7 @@ Tensor put_taken(const Taking& t, const Tensor& g, const Shape& shape) {
     return Slice{view.storage, type, static_cast<std::uint64_t>(view.offset), size};
   };
   scatter_into(Combine::add, slice(detail::contiguous_data(g), g.type(), t.count()),
-               places_of(t, device),
+               sources_of(t, device),
                slice(detail::data_of(out), g.type(), static_cast<std::uint64_t>(out.count())),
                IndexCheck::none, {.device = detail::runs_on(device)});
   return out;
@@ -397,7 +397,7 @@ Tensor taken(const char* name, const Tensor& a, const Tensor& indices, std::int6
   const std::optional<Device> device = detail::common_device(name, both);
   const std::size_t at = checked_axis(name, a.shape(), axis);
   const std::int64_t entries = a.shape()[at];
-  detail::check_places(name, indices.type(), entries);
+  detail::check_index_range(name, indices.type(), entries);
   if (check == IndexCheck::throws) check_indices(name, indices, entries);
   Shape shape = a.shape();
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));

@@ -86,11 +86,11 @@ struct Search {
 /// One difference, square and sum per number, of approximately the different listed targets.
 Work work_of(const Search& s) {
   const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
-  const std::uint64_t places = s.listed ? pairs * number : 0;
+  const std::uint64_t listed = s.listed ? pairs * number : 0;
   return {.operations = 3 * pairs * s.depth,
-          .bytes_read = (s.asked + std::min(pairs, s.count)) * s.depth * number + places,
+          .bytes_read = (s.asked + std::min(pairs, s.count)) * s.depth * number + listed,
           .bytes_written = pairs * number,
-          .reads = static_cast<double>(2 * pairs * s.depth * number + places),
+          .reads = static_cast<double>(2 * pairs * s.depth * number + listed),
           .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
           .pattern = s.listed ? runtime::hybrid::MemoryPattern::gather
                               : runtime::hybrid::MemoryPattern::reduction};
@@ -105,12 +105,12 @@ void measure_on_cpu(const Search& s) {
   const std::size_t grain = std::max<std::uint64_t>(1, 16384 / s.depth);
   pool.for_ranges(s.asked * s.rows, grain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k) {
-      const double place =
+      const double index =
           candidates ? static_cast<double>(candidates[k]) : static_cast<double>(k % s.rows);
       double squared = std::numeric_limits<double>::infinity();
-      if (place >= 0) {
+      if (index >= 0) {
         const T* query = queries + k / s.rows * s.depth;
-        const T* target = targets + static_cast<std::size_t>(place) * s.depth;
+        const T* target = targets + static_cast<std::size_t>(index) * s.depth;
         squared = 0;
         for (std::size_t i = 0; i < s.depth; ++i) {
           const double apart = static_cast<double>(query[i]) - static_cast<double>(target[i]);
@@ -245,13 +245,13 @@ Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tenso
   const auto most = static_cast<std::uint64_t>(width);
   Tensor out = detail::make_tensor({queries.size(0), width}, type, {});
   const View view = out.state()->data;
-  const auto fill = [&](auto* places) {
+  const auto fill = [&](auto* indices) {
     runtime::cpu::Pool pool(0);
     pool.for_ranges(asked, 1, [&](std::size_t query, std::size_t) {
       std::vector<std::uint32_t> found(most);
       found.resize(graph.near(&numbers[query * depth], found));
       if (found.size() < most) complete(found, most);
-      std::copy(found.begin(), found.end(), places + query * most);
+      std::copy(found.begin(), found.end(), indices + query * most);
     });
   };
   OpCall call{.op = Operation::Nearest,
@@ -297,7 +297,7 @@ NearestIndex::NearestIndex(const Tensor& targets, const NearestOptions& options)
                                       to_text(targets.shape()));
   }
   const Type type = targets.type() == Type::f64 ? Type::f64 : Type::f32;
-  detail::check_places("nearest", type, targets.size(0));
+  detail::check_index_range("nearest", type, targets.size(0));
   const NoGrad guard;
   auto state = std::make_shared<State>();
   state->options = options;
@@ -372,7 +372,7 @@ void NearestIndex::add(const Tensor& targets) {
   if (targets.count() == 0) return;
   const NoGrad guard;
   Tensor more = both[0].detach().reshape({-1, depth});
-  detail::check_places("nearest", type, state.targets.size(0) + more.size(0));
+  detail::check_index_range("nearest", type, state.targets.size(0) + more.size(0));
   if (state.options.distance == Distance::cosine) more = unit_rows(more);
   if (const auto& device = state.targets.state()->device) more = more.to(*device);
   const Tensor all[] = {state.targets, more};

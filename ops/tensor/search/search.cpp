@@ -53,12 +53,12 @@ TopK sorted(const Tensor& a, std::int64_t k) {
     for (std::int64_t n = 0; n < k; ++n)
       first.push_back(static_cast<std::uint32_t>(row * depth + n));
   const Array<std::uint32_t> entries = gather(gather(falling, by_row), beside(a, first));
-  Tensor place = arange(depth, a.type());
-  if (a.placed()) place = place.to(*a.placed());
+  Tensor index = arange(depth, a.type());
+  if (a.placed()) index = index.to(*a.placed());
   Shape shape = a.shape();
   shape.back() = k;
   return {tensor(gather(array_of<T>(flat), entries), shape),
-          tensor(gather(array_of<T>(place.broadcast_to({rows, depth})), entries), shape)};
+          tensor(gather(array_of<T>(index.broadcast_to({rows, depth})), entries), shape)};
 }
 
 /// top_k() of f32 or f64 without checks and derivatives, for at most kSortedRows rows. Cost: two
@@ -293,7 +293,7 @@ bool is_sorted_rather(const Tensor& a, std::int64_t k) {
 void select_on_device(OpBackend& backend, const Selection& s) {
   const ComputeKernel& kernel =
       kernel_for(KernelFile::top_k, s.type, {{"is_nan", detail::is_nan_glsl(s.type)}});
-  View source = s.source, places = s.source;
+  View source = s.source, taken = s.source;
   std::uint64_t depth = s.depth;
   for (bool carried = false;; carried = true) {
     const std::uint64_t segment = segment_for(s.k);
@@ -306,7 +306,7 @@ void select_on_device(OpBackend& backend, const Selection& s) {
     const View indices = pieces == 1 ? s.indices : scratch();
     const Argument arguments[] = {
         detail::argument(backend, source, s.rows * depth, s.type, Access::read),
-        detail::argument(backend, places, s.rows * depth, s.type, Access::read),
+        detail::argument(backend, taken, s.rows * depth, s.type, Access::read),
         detail::argument(backend, values, found, s.type, Access::write),
         detail::argument(backend, indices, found, s.type, Access::write)};
     const std::uint64_t length = pieces == 1 ? depth : segment;
@@ -326,16 +326,16 @@ void select_on_device(OpBackend& backend, const Selection& s) {
                     .groups = {word(across), word((groups + across - 1) / across)}});
     if (pieces == 1) return;
     source = values;
-    places = indices;
+    taken = indices;
     depth = pieces * s.k;
   }
 }
 
 /// Zeros with `from` at the selected indices of rows.
-Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
+Tensor put_back(const Tensor& from, const Tensor& taken, const Shape& shape) {
   const Type type = from.type();
   Tensor out = detail::make_tensor(shape, type, from.placed());
-  const View numbers = detail::contiguous_data(from), at = detail::contiguous_data(places);
+  const View numbers = detail::contiguous_data(from), at = detail::contiguous_data(taken);
   const View to = out.state()->data;
   const auto count = static_cast<std::uint64_t>(from.count());
   const auto k = static_cast<std::uint64_t>(from.size(-1));
@@ -390,11 +390,11 @@ TopK top_k(const Tensor& a, std::int64_t k) {
     throw Error(ErrorCode::InvalidArgument,
                 "top_k: expected 0 < k <= " + std::to_string(depth) + ", got " + std::to_string(k));
   }
-  detail::check_places("top_k", wide.type(), depth);
+  detail::check_index_range("top_k", wide.type(), depth);
   const auto derive = [&](const TopK& out) {
     detail::record(out.values, {&wide, 1},
-                   [places = out.indices, full = a.shape()](const Tensor& g) {
-                     return std::vector{put_back(g, places, full)};
+                   [taken = out.indices, full = a.shape()](const Tensor& g) {
+                     return std::vector{put_back(g, taken, full)};
                    });
   };
   if (is_sorted_rather(wide, k) && a.count() > 0) {

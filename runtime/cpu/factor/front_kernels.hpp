@@ -50,12 +50,12 @@ struct FrontKernels {
 
   /// Adds a child's update matrix to the panel of its parent.
   ///
-  ///   places  rows in the parent of the child's `count` rows, ascending
-  ///   k       pivots of the parent
-  void (*add_to_panel)(const double* child, const std::uint32_t* places, std::uint32_t count,
+  ///   parent_rows  rows in the parent of the child's `count` rows, ascending
+  ///   k            pivots of the parent
+  void (*add_to_panel)(const double* child, const std::uint32_t* parent_rows, std::uint32_t count,
                        double* panel, std::uint32_t k);
   /// Adds tiles [begin, end) of its rows to the update matrix of its parent.
-  void (*add_to_update)(const double* child, const std::uint32_t* places, std::uint32_t count,
+  void (*add_to_update)(const double* child, const std::uint32_t* parent_rows, std::uint32_t count,
                         double* update, std::uint32_t k, std::uint32_t begin, std::uint32_t end);
 
   /// y := S L⁻¹ y in the pivots' rows, then y −= L S y in the rows below; `tiles` of them all.

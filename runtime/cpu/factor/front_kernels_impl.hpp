@@ -241,64 +241,65 @@ void update(const double* below, double* update, Index k, Index begin, Index end
 /// Adds columns [left, right) of a child's tile of rows; rows above the diagonal are left out.
 ///
 ///   to      where the rows have their column 0
-///   origin  place of the column that is there
-[[gnu::always_inline]] inline void add_columns(const double* tile, const Index* places, Index first,
-                                               Index rows, double* const* to, Index left,
-                                               Index right, Index origin) {
+///   origin  position of the column that is there
+[[gnu::always_inline]] inline void add_columns(const double* tile, const Index* parent_rows,
+                                               Index first, Index rows, double* const* to,
+                                               Index left, Index right, Index origin) {
   const Index whole = least(right, first);  // columns before the diagonal
   Index j = left;
   if (rows == kTile) {
     for (; j < whole; ++j) {
-      const Size at = Size{kTile} * (places[j] - origin);
+      const Size at = Size{kTile} * (parent_rows[j] - origin);
       const double* from = tile + Size{j} * kTile;
 #pragma GCC unroll 8
       for (Index r = 0; r < kTile; ++r) to[r][at] += from[r];
     }
   }
   for (; j < right; ++j) {
-    const Size at = Size{kTile} * (places[j] - origin);
+    const Size at = Size{kTile} * (parent_rows[j] - origin);
     const double* from = tile + Size{j} * kTile;
     for (Index r = j > first ? j - first : 0; r < rows; ++r) to[r][at] += from[r];
   }
 }
 
-Index number_below(const Index* places, Index count, Index bound) {
+Index number_below(const Index* parent_rows, Index count, Index bound) {
   Index k = 0;
-  while (k < count && places[k] < bound) ++k;
+  while (k < count && parent_rows[k] < bound) ++k;
   return k;
 }
 
 Index pivot_rows(Index k) { return (k + kTile - 1) / kTile * kTile; }
 
-void add_to_panel(const double* child, const Index* places, Index count, double* panel, Index k) {
-  const Index columns = number_below(places, count, pivot_rows(k));
+void add_to_panel(const double* child, const Index* parent_rows, Index count, double* panel,
+                  Index k) {
+  const Index columns = number_below(parent_rows, count, pivot_rows(k));
   if (columns == 0) return;
   for (Index first = 0; first < count; first += kTile) {
     const Index rows = least(kTile, count - first);
     double* to[kTile];
     for (Index r = 0; r < rows; ++r) {
-      const Index place = places[first + r];
-      to[r] = panel + tile_at(place / kTile, k) + place % kTile;
+      const Index row = parent_rows[first + r];
+      to[r] = panel + tile_at(row / kTile, k) + row % kTile;
     }
-    add_columns(child + triangle_at(first / kTile), places, first, rows, to, 0,
+    add_columns(child + triangle_at(first / kTile), parent_rows, first, rows, to, 0,
                 least(columns, first + rows), 0);
   }
 }
 
-void add_to_update(const double* child, const Index* places, Index count, double* update, Index k,
-                   Index begin, Index end) {
+void add_to_update(const double* child, const Index* parent_rows, Index count, double* update,
+                   Index k, Index begin, Index end) {
   const Index origin = pivot_rows(k);
-  const Index columns = number_below(places, count, origin);
+  const Index columns = number_below(parent_rows, count, origin);
   for (Index first = begin * kTile; first < least(count, end * kTile); first += kTile) {
     const Index rows = least(kTile, count - first);
-    if (places[first + rows - 1] < origin) continue;
+    if (parent_rows[first + rows - 1] < origin) continue;
     double* to[kTile];
     for (Index r = 0; r < rows; ++r) {
-      const Index place = places[first + r] < origin ? 0 : places[first + r] - origin;
-      to[r] = update + triangle_at(place / kTile) + place % kTile;
+      const Index row = parent_rows[first + r] < origin ? 0 : parent_rows[first + r] - origin;
+      to[r] = update + triangle_at(row / kTile) + row % kTile;
     }
-    add_columns(child + triangle_at(first / kTile), places, first, rows, to, columns, first + rows,
-                origin);
+    add_columns(child + triangle_at(first / kTile), parent_rows, first, rows, to, columns,
+                first + rows, origin);
   }
 }
 

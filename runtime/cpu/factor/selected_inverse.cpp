@@ -33,26 +33,27 @@ MatrixXd untiled(const double* panel, std::uint32_t pivots, std::uint32_t begin,
 SelectedInverse::SelectedInverse(const SparseFactor& factor)
     : factor_(factor),
       plan_(factor.plan()),
-      place_(plan_.order.size()),
+      position_(plan_.order.size()),
       front_of_(plan_.order.size()),
       columns_(plan_.fronts.size()),
       wanted_(plan_.fronts.size()) {
-  for (std::uint32_t k = 0; k < plan_.order.size(); ++k) place_[plan_.order[k]] = k;
+  for (std::uint32_t k = 0; k < plan_.order.size(); ++k) position_[plan_.order[k]] = k;
   for (std::uint32_t f = 0; f < plan_.fronts.size(); ++f)
     std::fill_n(front_of_.begin() + plan_.fronts[f].first, plan_.fronts[f].pivots, f);
 }
 
-std::uint32_t SelectedInverse::row_in(std::uint32_t f, std::uint32_t place) const {
+std::uint32_t SelectedInverse::row_in(std::uint32_t f, std::uint32_t position) const {
   const Front& front = plan_.fronts[f];
-  if (place < front.first + front.pivots) return place - front.first;
+  if (position < front.first + front.pivots) return position - front.first;
   const std::span<const std::uint32_t> rows = rows_below(plan_, front);
-  const auto found = std::ranges::lower_bound(rows, place);
-  if (found == rows.end() || *found != place) return kNoFront;
+  const auto found = std::ranges::lower_bound(rows, position);
+  if (found == rows.end() || *found != position) return kNoFront;
   return front.pivots + static_cast<std::uint32_t>(found - rows.begin());
 }
 
-SelectedInverse::Place SelectedInverse::find(std::uint32_t row, std::uint32_t column) const {
-  const auto [first, last] = std::minmax(place_[row], place_[column]);
+SelectedInverse::EntryPosition SelectedInverse::find(std::uint32_t row,
+                                                     std::uint32_t column) const {
+  const auto [first, last] = std::minmax(position_[row], position_[column]);
   const std::uint32_t f = front_of_[first];
   return {f, row_in(f, last), first - plan_.fronts[f].first};
 }
@@ -77,8 +78,8 @@ void SelectedInverse::compute() {
 }
 
 double SelectedInverse::entry(std::uint32_t row, std::uint32_t column) const {
-  const Place place = find(row, column);
-  return columns_[place.front](place.row, place.column);
+  const EntryPosition entry = find(row, column);
+  return columns_[entry.front](entry.row, entry.column);
 }
 
 /// The inverse's entries between the rows below the pivots: columns of ancestors.
@@ -88,11 +89,11 @@ MatrixXd SelectedInverse::below(const Front& front) const {
   std::vector<std::uint32_t> at(front.below);
   for (std::uint32_t begin = 0; begin < front.below;) {
     // Columns that one ancestor owns. Their rows are among its own.
-    const std::uint32_t owner = front_of_[rows[begin]];
-    const Front& above = plan_.fronts[owner];
-    for (std::uint32_t k = begin; k < front.below; ++k) at[k] = row_in(owner, rows[k]);
+    const std::uint32_t parent = front_of_[rows[begin]];
+    const Front& above = plan_.fronts[parent];
+    for (std::uint32_t k = begin; k < front.below; ++k) at[k] = row_in(parent, rows[k]);
     for (; begin < front.below && rows[begin] < above.first + above.pivots; ++begin) {
-      const auto column = columns_[owner].col(rows[begin] - above.first);
+      const auto column = columns_[parent].col(rows[begin] - above.first);
       for (std::uint32_t k = begin; k < front.below; ++k)
         out(k, begin) = out(begin, k) = column[at[k]];
     }
@@ -141,7 +142,7 @@ std::vector<SelectedInverse::Use> SelectedInverse::find_use(std::span<const std:
                                                             std::uint32_t count) const {
   std::vector<Use> use(plan_.fronts.size(), Use::none);
   const auto mark = [&](std::uint32_t column, Use as, auto&& goes_on) {
-    for (std::uint32_t f = front_of_[place_[column]]; f != kNoFront && goes_on(use[f]);
+    for (std::uint32_t f = front_of_[position_[column]]; f != kNoFront && goes_on(use[f]);
          f = plan_.fronts[f].parent)
       use[f] = as;
   };
@@ -162,14 +163,14 @@ MatrixXd SelectedInverse::solve(std::span<const std::uint32_t> rows, std::uint32
     for (std::uint32_t k = 0; use[f] != Use::none && k < plan_.fronts[f].pivots; ++k)
       number[plan_.fronts[f].first + k] = size++;
   MatrixXd x = MatrixXd::Zero(size, count);
-  for (std::uint32_t c = 0; c < count; ++c) x(number[place_[first + c]], c) = 1;
+  for (std::uint32_t c = 0; c < count; ++c) x(number[position_[first + c]], c) = 1;
   for (std::uint32_t f = 0; f < use.size(); ++f)
     if (use[f] == Use::on_path) solve_forward(plan_.fronts[f], number, x);
   for (auto f = static_cast<std::uint32_t>(use.size()); f-- > 0;)
     if (use[f] != Use::none) solve_backward(plan_.fronts[f], number, x);
   MatrixXd out(rows.size(), count);
   for (std::size_t k = 0; k < rows.size(); ++k)
-    out.row(static_cast<Eigen::Index>(k)) = x.row(number[place_[rows[k]]]);
+    out.row(static_cast<Eigen::Index>(k)) = x.row(number[position_[rows[k]]]);
   return out;
 }
 

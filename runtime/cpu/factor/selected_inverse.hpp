@@ -45,12 +45,12 @@ class SelectedInverse {
                         std::uint32_t count) const;
 
  private:
-  struct Place {
+  struct EntryPosition {
     std::uint32_t front, row, column;  // column of its pivots
   };
   /// Position of an entry; row == kNoFront if it is not in the pattern.
-  Place find(std::uint32_t row, std::uint32_t column) const;
-  std::uint32_t row_in(std::uint32_t front, std::uint32_t place) const;
+  EntryPosition find(std::uint32_t row, std::uint32_t column) const;
+  std::uint32_t row_in(std::uint32_t front, std::uint32_t position) const;
   void invert(std::uint32_t f);
   Eigen::MatrixXd below(const Front& front) const;
   Eigen::MatrixXd pivots_of(const Front& front) const;
@@ -58,7 +58,7 @@ class SelectedInverse {
   enum class Use : std::uint8_t { none, used, on_path };
   std::vector<Use> find_use(std::span<const std::uint32_t> rows, std::uint32_t first,
                             std::uint32_t count) const;
-  /// Solves with L, or with its transpose, for the unknowns of a front: rows number[place] of x.
+  /// Solves with L, or with its transpose, for the unknowns of a front: rows number[position] of x.
   void solve_forward(const Front& front, std::span<const std::uint32_t> number,
                      Eigen::MatrixXd& x) const;
   void solve_backward(const Front& front, std::span<const std::uint32_t> number,
@@ -66,9 +66,9 @@ class SelectedInverse {
 
   const SparseFactor& factor_;
   const FactorPlan& plan_;
-  std::vector<std::uint32_t> place_, front_of_;  // by column of the matrix; by place
-  std::vector<Eigen::MatrixXd> columns_;         // by front: (pivots + below, pivots), or empty
-  std::vector<char> wanted_;                     // by front
+  std::vector<std::uint32_t> position_, front_of_;  // by column of the matrix; by position
+  std::vector<Eigen::MatrixXd> columns_;            // by front: (pivots + below, pivots), or empty
+  std::vector<char> wanted_;                        // by front
   bool more_wanted_ = false;
 };
 

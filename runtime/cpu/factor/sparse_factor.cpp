@@ -19,7 +19,7 @@ constexpr std::uint32_t kPivots = 8;
 /// Nanoseconds of a front that are worth several threads.
 constexpr double kWorthThreads = 100'000;
 
-/// Place of a diagonal entry in the panel of a front.
+/// Offset of a diagonal entry in the panel of a front.
 std::uint64_t diagonal_at(const Front& front, std::uint32_t k) {
   return std::uint64_t{k / kTile} * kTile * front.pivots + std::uint64_t{k} * kTile + k % kTile;
 }
@@ -39,8 +39,8 @@ std::uint64_t SparseFactor::bytes() const {
   return sizeof(double) * (plan_.factor_size + plan_.workspace_size + plan_.right_size);
 }
 
-std::span<const std::uint32_t> SparseFactor::places(const Front& front) const {
-  return std::span(plan_.places).subspan(front.rows, front.below);
+std::span<const std::uint32_t> SparseFactor::parent_rows(const Front& front) const {
+  return std::span(plan_.parent_rows).subspan(front.rows, front.below);
 }
 
 FactorReport SparseFactor::factor(std::span<const double> values, const PivotRule& rule) {
@@ -89,7 +89,7 @@ void SparseFactor::assemble(const Front& front, std::span<const double> values,
     limits_[front.first + k] = rule.vanishing * std::abs(panel[diagonal_at(front, k)]);
   for (std::uint32_t c = front.children; c < front.children_end; ++c) {
     const Front& child = plan_.fronts[plan_.children[c]];
-    kernels_.add_to_panel(workspace_.data() + child.update, places(child).data(), child.below,
+    kernels_.add_to_panel(workspace_.data() + child.update, parent_rows(child).data(), child.below,
                           panel, front.pivots);
   }
 }
@@ -148,8 +148,8 @@ void SparseFactor::update(std::uint32_t f, const Front& front) {
                     column * kRows, std::min((column + 1) * kRows, tiles), signs_of(f));
   };
   const auto add = [&](const Front& child, std::uint32_t begin, std::uint32_t end) {
-    kernels_.add_to_update(workspace_.data() + child.update, places(child).data(), child.below, to,
-                           front.pivots, begin, end);
+    kernels_.add_to_update(workspace_.data() + child.update, parent_rows(child).data(), child.below,
+                           to, front.pivots, begin, end);
   };
   if (front_time(front.pivots, front.below) <= kWorthThreads) {
     for (std::uint32_t r = 0; r < parts; ++r)
@@ -192,7 +192,7 @@ void SparseFactor::solve(std::span<const double> right, std::span<double> soluti
     for (std::uint32_t c = front.children; c < front.children_end; ++c) {
       const Front& child = plan_.fronts[plan_.children[c]];
       const double* from = right_.data() + child.right + child.pivot_rows();
-      const std::span<const std::uint32_t> to = places(child);
+      const std::span<const std::uint32_t> to = parent_rows(child);
       for (std::uint32_t k = 0; k < child.below; ++k) y[to[k]] += from[k];
     }
     kernels_.forward(factor_.data() + front.panel, front.pivots, front.tiles(), y);

@@ -52,15 +52,15 @@ class SparseFactor {
   bool factor_pivots(std::uint32_t f, const Front& front);
   void update(std::uint32_t f, const Front& front);
   const double* signs_of(std::uint32_t f) const;
-  std::span<const std::uint32_t> places(const Front& front) const;
+  std::span<const std::uint32_t> parent_rows(const Front& front) const;
 
   FactorPlan plan_;
   mutable Pool pool_;
   const FrontKernels& kernels_;
   std::vector<double> factor_, workspace_;
   std::vector<double>
-      limits_;  // by place: the size up to which the pivot vanishes; empty: none does
-  std::vector<double> signs_;  // of pivots, by place; empty: negative ones are refused
+      limits_;  // by position: the size up to which the pivot vanishes; empty: none does
+  std::vector<double> signs_;  // of pivots, by position; empty: negative ones are refused
   mutable std::vector<double> right_;
   std::vector<FactorReport> failed_;  // by front; those that did not fail count their pivots
   std::vector<char> skipped_;         // by front: it or one below it failed

@@ -14,17 +14,17 @@ using ir::Id;
 using ir::Op;
 using Action = Instruction::Action;
 
-constexpr Place kUnplaced = ~Place{0};
+constexpr OperandIndex kNoOperand = ~OperandIndex{0};
 
 bool is_gathered(Op op) { return op == Op::Parameter || op == Op::Tangent || op == Op::Uniform; }
 bool is_register(Op op) { return !ir::is_leaf(op) || is_gathered(op); }
 
-/// The pair of `inner` and an outer op that reads it at `place`.
-std::optional<Pair> find_pair(Op inner, Op outer, int place) {
-  if (ir::info(outer).commutes) place = 0;
+/// The pair of `inner` and an outer op that reads it at `operand`.
+std::optional<Pair> find_pair(Op inner, Op outer, int operand) {
+  if (ir::info(outer).commutes) operand = 0;
   for (std::size_t k = 0; k < kPairCount; ++k) {
     const PairInfo& pair = kPairs[k];
-    if (pair.inner == inner && pair.outer == outer && pair.place == place)
+    if (pair.inner == inner && pair.outer == outer && pair.operand == operand)
       return static_cast<Pair>(k);
   }
   return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<Pair> find_pair(Op inner, Op outer, int place) {
 class Lowering {
  public:
   explicit Lowering(const ir::Program& program)
-      : program_(program), uses_(program.nodes.size()), place_(program.nodes.size(), kUnplaced) {
+      : program_(program), uses_(program.nodes.size()), operand_(program.nodes.size(), kNoOperand) {
     for (const ir::Node& node : program.nodes) {
       for (Id operand : node.operands()) ++uses_[operand];
     }
@@ -50,7 +50,7 @@ class Lowering {
   }
 
   TileProgram run() {
-    place_constants_and_columns();
+    number_constants_and_columns();
     for (Id id = 0; id < program_.nodes.size(); ++id) {
       if (absorbed_[id]) continue;
       if (inner_[id].pair) {
@@ -67,7 +67,7 @@ class Lowering {
   /// The operand of a node that becomes one instruction with it.
   struct Inner {
     std::optional<Pair> pair;
-    int place = 0;
+    int operand = 0;
   };
 
   /// In the order of the nodes: in a chain of sums the first two, the next two, and so on.
@@ -87,68 +87,68 @@ class Lowering {
     }
   }
 
-  void place_constants_and_columns() {
+  void number_constants_and_columns() {
     for (Id id = 0; id < program_.nodes.size(); ++id) {
       const ir::Node& node = program_.nodes[id];
       if (node.op != Op::Literal) continue;
-      place_[id] = static_cast<Place>(result_.literals.size());
+      operand_[id] = static_cast<OperandIndex>(result_.literals.size());
       result_.literals.push_back(node.literal());
     }
     for (Id id = 0; id < program_.nodes.size(); ++id) {
       const ir::Node& node = program_.nodes[id];
       if (node.op == Op::Literal || is_register(node.op)) continue;
-      place_[id] = result_.first_register();
+      operand_[id] = result_.first_register();
       result_.columns.push_back({node.op, node.slot()});
     }
   }
 
-  Place take_register() {
+  OperandIndex take_register() {
     if (free_.empty()) return result_.first_register() + result_.registers++;
-    const Place place = free_.back();
+    const OperandIndex last = free_.back();
     free_.pop_back();
-    return place;
+    return last;
   }
 
-  // The operand's place; a leaf is loaded before its first use.
-  Place use(Id id) {
-    if (place_[id] != kUnplaced) return place_[id];
+  // The operand's index; a leaf is loaded before its first use.
+  OperandIndex use(Id id) {
+    if (operand_[id] != kNoOperand) return operand_[id];
     const ir::Node& node = program_.nodes[id];
-    place_[id] = take_register();
+    operand_[id] = take_register();
     result_.instructions.push_back({.action = Action::Load,
-                                    .out = place_[id],
-                                    .a = static_cast<Place>(result_.gathers.size())});
+                                    .out = operand_[id],
+                                    .a = static_cast<OperandIndex>(result_.gathers.size())});
     result_.gathers.push_back({node.op, node.slot()});
-    return place_[id];
+    return operand_[id];
   }
 
   void release(Id id) {
-    if (--uses_[id] == 0 && is_register(program_.nodes[id].op)) free_.push_back(place_[id]);
+    if (--uses_[id] == 0 && is_register(program_.nodes[id].op)) free_.push_back(operand_[id]);
   }
 
   void apply(Id id) {
     const ir::Node& node = program_.nodes[id];
     const std::span<const Id> operands = node.operands();
     Instruction instruction{.op = node.op, .a = use(operands[0])};
-    // Unused fields repeat the first, so that every field is a readable place.
+    // Unused fields repeat the first, so that every field is a readable operand.
     instruction.b = operands.size() > 1 ? use(operands[1]) : instruction.a;
     instruction.c = operands.size() > 2 ? use(operands[2]) : instruction.a;
     for (Id operand : operands) release(operand);
-    place_[id] = take_register();
-    instruction.out = place_[id];
+    operand_[id] = take_register();
+    instruction.out = operand_[id];
     result_.instructions.push_back(instruction);
   }
 
   void apply_both(Id id) {
     const std::span<const Id> outer = program_.nodes[id].operands();
-    const auto place = static_cast<std::size_t>(inner_[id].place);
-    const std::span<const Id> inner = program_.nodes[outer[place]].operands();
+    const auto position = static_cast<std::size_t>(inner_[id].operand);
+    const std::span<const Id> inner = program_.nodes[outer[position]].operands();
     Instruction instruction{.action = Action::Both, .pair = *inner_[id].pair, .a = use(inner[0])};
     instruction.b = inner.size() > 1 ? use(inner[1]) : instruction.a;
-    instruction.c = outer.size() > 1 ? use(outer[1 - place]) : instruction.a;
+    instruction.c = outer.size() > 1 ? use(outer[1 - position]) : instruction.a;
     for (Id operand : inner) release(operand);
-    if (outer.size() > 1) release(outer[1 - place]);
-    place_[id] = take_register();
-    instruction.out = place_[id];
+    if (outer.size() > 1) release(outer[1 - position]);
+    operand_[id] = take_register();
+    instruction.out = operand_[id];
     result_.instructions.push_back(instruction);
   }
 
@@ -156,7 +156,7 @@ class Lowering {
     if (uses_[id] == 1 && !result_.instructions.empty()) {
       Instruction& last = result_.instructions.back();
       const bool computes = last.action == Action::Apply || last.action == Action::Both;
-      if (computes && last.out == place_[id]) {
+      if (computes && last.out == operand_[id]) {
         last.output = output;
         return release(id);
       }
@@ -169,8 +169,8 @@ class Lowering {
   std::vector<std::uint32_t> uses_;  // remaining uses, by node
   std::vector<Inner> inner_;
   std::vector<bool> absorbed_;  // part of another node's instruction
-  std::vector<Place> place_;
-  std::vector<Place> free_;
+  std::vector<OperandIndex> operand_;
+  std::vector<OperandIndex> free_;
   std::vector<std::uint32_t> first_output_, next_output_;  // outputs of a node, as lists
   TileProgram result_;
 };
@@ -252,7 +252,7 @@ void Worker<T>::reserve(const TileProgram& program) {
 }
 
 template <class T>
-void Worker<T>::place(const TileKernel<T>& kernel, const Binding<T>& binding, std::size_t first) {
+void Worker<T>::bind(const TileKernel<T>& kernel, const Binding<T>& binding, std::size_t first) {
   const TileProgram& program = kernel.program();
   constants_and_columns_.resize(program.first_register());
   for (std::size_t k = 0; k < program.literals.size(); ++k) {
@@ -270,11 +270,11 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
   const TileProgram& program = kernel.program();
   const TileOps<T>& ops = kernel.ops();
   reserve(program);
-  place(kernel, binding, first);
-  const Place first_register = program.first_register();
+  bind(kernel, binding, first);
+  const OperandIndex first_register = program.first_register();
   const std::size_t length = whole_lanes(n);
-  const auto reg = [&](Place p) { return registers_.data() + (p - first_register) * kTile; };
-  const auto at = [&](Place p) -> const T* {
+  const auto reg = [&](OperandIndex p) { return registers_.data() + (p - first_register) * kTile; };
+  const auto at = [&](OperandIndex p) -> const T* {
     return p < first_register ? constants_and_columns_[p] : reg(p);
   };
   // Memory of an output; one that is streamed is computed in a register first.

@@ -14,8 +14,8 @@
 
 namespace topograd::runtime::cpu {
 
-/// Place of an operand: constants are numbered first, then columns, then registers.
-using Place = std::uint32_t;
+/// Index of an operand: constants are numbered first, then columns, then registers.
+using OperandIndex = std::uint32_t;
 
 struct Instruction {
   enum class Action : std::uint8_t {
@@ -30,7 +30,7 @@ struct Instruction {
   ir::Op op = ir::Op::Literal;
   Pair pair = Pair::AddAdd;
   std::uint32_t out = 0;
-  Place a = 0, b = 0, c = 0;
+  OperandIndex a = 0, b = 0, c = 0;
   /// Number of the output that the result of Apply or Both is, if nothing else reads it.
   std::uint32_t output = kNoOutput;
 };
@@ -46,15 +46,17 @@ struct LeafUse {
 /// A program as instructions on tiles.
 struct TileProgram {
   std::vector<Instruction> instructions;
-  std::vector<double> literals;  ///< first places: tiles of equal numbers
+  std::vector<double> literals;  ///< first indices: tiles of equal numbers
   std::vector<LeafUse> columns;  ///< next places: Data and Seed leaves, read in place
-  std::uint32_t registers = 0;   ///< last places: tiles of the worker
+  std::uint32_t registers = 0;   ///< last indices: tiles of the worker
   std::vector<LeafUse> gathers;  ///< loaded: Parameter, Tangent and Uniform leaves
   std::uint32_t outputs = 0;
 
-  Place first_column() const { return static_cast<Place>(literals.size()); }
-  Place first_register() const { return static_cast<Place>(literals.size() + columns.size()); }
-  Place places() const { return first_register() + registers; }
+  OperandIndex first_column() const { return static_cast<OperandIndex>(literals.size()); }
+  OperandIndex first_register() const {
+    return static_cast<OperandIndex>(literals.size() + columns.size());
+  }
+  OperandIndex operands() const { return first_register() + registers; }
 };
 
 /// Lowers a program: expands composite ops, schedules nodes and drops dead ones. An op whose value
@@ -117,7 +119,7 @@ class Worker {
 
  private:
   void reserve(const TileProgram& program);
-  void place(const TileKernel<T>& kernel, const Binding<T>& binding, std::size_t first);
+  void bind(const TileKernel<T>& kernel, const Binding<T>& binding, std::size_t first);
 
   Column<T> registers_, outputs_;
   std::vector<const T*> constants_and_columns_;

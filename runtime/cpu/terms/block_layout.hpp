@@ -60,7 +60,7 @@ class BlockLayout {
       if (from < to) f(block(from), to - from);
     }
   }
-  /// Calls f(scalar, number) for the diagonal of the blocks [begin, end): the number's place in a
+  /// Calls f(scalar, number) for the diagonal of the blocks [begin, end): the number's offset in a
   /// vector of packed blocks.
   template <class F>
   void for_diagonal(std::uint32_t begin, std::uint32_t end, const F& f) const {

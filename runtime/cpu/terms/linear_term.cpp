@@ -38,20 +38,20 @@ StoredJacobian<T> LinearTerm<T>::stored_jacobian() const {
   return jacobian;
 }
 
-// Jᵀ times rows, by role.
+// Jᵀ times rows, by block slot.
 template <class T>
 Products<T> LinearTerm<T>::products_with(std::span<const Stored<T>> rows) const {
   const StoredJacobian<T> jacobian = stored_jacobian();
-  Products<T> products(index().roles.size());
+  Products<T> products(index().block_slots.size());
   for (std::size_t r = 0; r < products.size(); ++r) {
-    const Role& role = index().roles[r];
-    for (std::size_t k = 0; k < role.slots.size(); ++k) {
+    const BlockSlot& block_slot = index().block_slots[r];
+    for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
       for (std::size_t row = 0; row < rows.size(); ++row) {
-        const Stored<T>& entry = jacobian.at(row, role.slots[k]);
+        const Stored<T>& entry = jacobian.at(row, block_slot.slots[k]);
         const double scale = entry.scale * rows[row].scale;
         if (scale == 0) continue;
         products[r].push_back(
-            {entry.column, rows[row].column, scale, role.coordinate + role.offsets[k]});
+            {entry.column, rows[row].column, scale, block_slot.coordinate + block_slot.offsets[k]});
       }
     }
   }
@@ -102,9 +102,9 @@ void LinearTerm<T>::clear_constant(const std::vector<std::uint8_t>& constant, st
                                    std::size_t end, std::size_t rows, std::span<double> out) const {
   const std::size_t entries = rows * term_->slots();
   for (std::size_t slot = 0; slot < term_->slots(); ++slot) {
-    const SlotPlace& place = index().slots[slot];
+    const SlotSource& source = index().slots[slot];
     for (std::size_t i = begin; i < end; ++i) {
-      if (constant[index().roles[place.role].base[i] + place.offset] == 0) continue;
+      if (constant[index().block_slots[source.block_slot].base[i] + source.offset] == 0) continue;
       for (std::size_t row = 0; row < rows; ++row)
         out[i * entries + row * term_->slots() + slot] = 0;
     }
@@ -119,11 +119,11 @@ void LinearTerm<T>::apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v) 
 
 template <class T>
 void LinearTerm<T>::add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
-                             const BlockLayout& layout, std::size_t scalars, bool by_owner,
+                             const BlockLayout& layout, std::size_t scalars, bool by_block,
                              T* out) {
   if (index().instances == 0) return;
-  if (!by_owner && !windows_) windows_.emplace(index());
-  if (by_owner || !windows_->pay()) {
+  if (!by_block && !windows_) windows_.emplace(index());
+  if (by_block || !windows_->pay()) {
     apply(pool, workers, v);
     const TimedPass time = term_->timed("gather");
     add_to_vector(pool, index(), layout, products_with(applied_rows()), out);

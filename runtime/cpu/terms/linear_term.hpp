@@ -17,7 +17,7 @@
 namespace topograd::runtime::cpu {
 
 /// Sums over the windows of an index. A sweep reads the terms in order and writes nearby, while
-/// lists by block (owner_sum.hpp) read them in another order. The ranges depend on the instances
+/// lists by block (block_sums.hpp) read them in another order. The ranges depend on the instances
 /// alone, so that the sums have the same bits for any number of threads.
 class WindowSums {
  public:
@@ -42,7 +42,7 @@ class WindowSums {
   template <class Run>
   void add_range(std::size_t range, const Run& run);
   template <class T>
-  void add_column(const Windows::Window& window, const SlotPlace& place, const T* terms,
+  void add_column(const Windows::Window& window, const SlotSource& source, const T* terms,
                   std::size_t first, std::size_t n);
 
   const TermIndex& index_;
@@ -51,26 +51,26 @@ class WindowSums {
 };
 
 template <class T>
-void WindowSums::add_column(const Windows::Window& window, const SlotPlace& place, const T* terms,
+void WindowSums::add_column(const Windows::Window& window, const SlotSource& source, const T* terms,
                             std::size_t first, std::size_t n) {
-  const std::uint32_t* const base = index_.roles[place.role].base.data() + first;
+  const std::uint32_t* const base = index_.block_slots[source.block_slot].base.data() + first;
   double* const sums = sums_.data() + window.at;
-  const std::uint32_t shift = place.offset - window.first;  // modulo 2³²
+  const std::uint32_t shift = source.offset - window.first;  // modulo 2³²
   for (std::size_t i = 0; i < n; ++i) sums[base[i] + shift] += double{terms[i]};
 }
 
 template <class Run>
 void WindowSums::add_range(std::size_t range, const Run& run) {
   const Windows::Window &first = windows_.at(range, 0),
-                        &last = windows_.at(range, windows_.roles - 1);
+                        &last = windows_.at(range, windows_.block_slots - 1);
   std::fill(sums_.data() + first.at, sums_.data() + last.at + last.size, 0.0);
   const std::size_t end = std::min(index_.instances, (range + 1) * windows_.per_range);
   for (std::size_t at = range * windows_.per_range; at < end; at += kTile) {
     const std::size_t n = std::min(kTile, end - at);
     const auto terms = run(at, n);
     for (std::uint32_t slot = 0; slot < index_.slots.size(); ++slot) {
-      const SlotPlace& place = index_.slots[slot];
-      add_column(windows_.at(range, place.role), place, terms(slot), at, n);
+      const SlotSource& source = index_.slots[slot];
+      add_column(windows_.at(range, source.block_slot), source, terms(slot), at, n);
     }
   }
 }
@@ -112,9 +112,9 @@ class LinearTerm {
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// out += Jᵀ(J·p); may overwrite the result of apply().
   ///
-  ///   by_owner  adds the terms of each block in the order of instances, whatever is faster
+  ///   by_block  adds the terms of each block in the order of instances, whatever is faster
   void add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v, const BlockLayout& layout,
-                std::size_t scalars, bool by_owner, T* out);
+                std::size_t scalars, bool by_block, T* out);
   /// Adds Σ r² (or Σ ρ) at v.x, the point of the linearisation.
   void add_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
                            const BlockLayout& layout, CostSum& cost) const;

@@ -82,14 +82,16 @@ Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v,
   for (const LeafUse& leaf : program.columns) binding.columns.push_back(column_of(leaf, kept));
   for (const LeafUse& leaf : program.gathers) {
     if (leaf.op == ir::Op::Uniform) {
-      const UniformPlace& place = index_.uniforms[leaf.slot];
-      binding.gathers.push_back({v.uniforms + place.position, nullptr});
-      if (place.column.size() > 0) binding.gathers.back() = {v.uniforms, place.column.data()};
+      const UniformSource& slot_source = index_.uniforms[leaf.slot];
+      binding.gathers.push_back({v.uniforms + slot_source.position, nullptr});
+      if (slot_source.column.size() > 0)
+        binding.gathers.back() = {v.uniforms, slot_source.column.data()};
       continue;
     }
-    const SlotPlace& place = index_.slots[leaf.slot];
+    const SlotSource& slot_source = index_.slots[leaf.slot];
     const T* from = leaf.op == ir::Op::Tangent ? v.p : v.x;
-    binding.gathers.push_back({from + place.offset, index_.roles[place.role].base.data()});
+    binding.gathers.push_back(
+        {from + slot_source.offset, index_.block_slots[slot_source.block_slot].base.data()});
   }
   return binding;
 }
@@ -123,21 +125,22 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, co
 template <class T>
 std::unique_ptr<RowKernel> TermState<T>::make_on_device(const Kernel<T>& kernel) const {
   const std::size_t n = index_.instances;
-  RowPlaces places{.count = n};
-  for (const SlotPlace& place : index_.slots) {
-    std::vector<std::uint32_t>& column = places.parameters.emplace_back(n);
-    for (std::size_t i = 0; i < n; ++i) column[i] = index_.roles[place.role].base[i] + place.offset;
+  RowIndices indices{.count = n};
+  for (const SlotSource& slot_source : index_.slots) {
+    std::vector<std::uint32_t>& column = indices.parameters.emplace_back(n);
+    for (std::size_t i = 0; i < n; ++i)
+      column[i] = index_.block_slots[slot_source.block_slot].base[i] + slot_source.offset;
   }
-  for (const UniformPlace& place : index_.uniforms) {
-    std::vector<std::uint32_t>& column = places.uniforms.emplace_back(n, place.position);
-    if (place.column.size() > 0) std::copy_n(place.column.data(), n, column.data());
+  for (const UniformSource& slot_source : index_.uniforms) {
+    std::vector<std::uint32_t>& column = indices.uniforms.emplace_back(n, slot_source.position);
+    if (slot_source.column.size() > 0) std::copy_n(slot_source.column.data(), n, column.data());
   }
   for (std::size_t k = 0; k < data_.size(); ++k) {
     const ColumnSource<T> from = data_.source(k);
-    std::vector<double>& column = places.data.emplace_back(n);
+    std::vector<double>& column = indices.data.emplace_back(n);
     for (std::size_t i = 0; i < n; ++i) column[i] = double{from.from[from.shared ? 0 : i]};
   }
-  return device_->prepare(kernel.program, std::move(places));
+  return device_->prepare(kernel.program, std::move(indices));
 }
 
 template <class T>
@@ -237,13 +240,14 @@ template <class T>
 void TermState<T>::add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout,
                               T* out) {
   const TimedPass time = timed("gather");
-  Products<T> products(index_.roles.size());
+  Products<T> products(index_.block_slots.size());
   for (std::size_t r = 0; r < products.size(); ++r) {
-    const Role& role = index_.roles[r];
-    for (std::size_t k = 0; k < role.slots.size(); ++k) {
-      const Stored<T> term = stored(kernel.sources[role.slots[k]], terms_);
+    const BlockSlot& block_slot = index_.block_slots[r];
+    for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+      const Stored<T> term = stored(kernel.sources[block_slot.slots[k]], terms_);
       if (term.scale == 0) continue;
-      products[r].push_back({term.column, nullptr, term.scale, role.coordinate + role.offsets[k]});
+      products[r].push_back(
+          {term.column, nullptr, term.scale, block_slot.coordinate + block_slot.offsets[k]});
     }
   }
   add_to_vector(pool, index_, layout, products, out);
@@ -424,15 +428,15 @@ std::uint64_t TermState<T>::bytes_of_instance(const Kernel<T>& kernel) const {
         leaf.op == ir::Op::Data && leaf.slot < data_.size() && data_.is_shared(leaf.slot);
     bytes += shared ? 0 : sizeof(T);
   }
-  std::set<std::uint32_t> roles;
+  std::set<std::uint32_t> block_slots;
   for (const LeafUse& leaf : kernel.tile.program().gathers) {
     if (leaf.op != ir::Op::Uniform) {
-      roles.insert(index_.slots[leaf.slot].role);
+      block_slots.insert(index_.slots[leaf.slot].block_slot);
     } else if (index_.uniforms[leaf.slot].column.size() > 0) {
       bytes += sizeof(std::uint32_t);
     }
   }
-  return bytes + roles.size() * sizeof(std::uint32_t);
+  return bytes + block_slots.size() * sizeof(std::uint32_t);
 }
 
 template <class T>
@@ -461,7 +465,7 @@ std::vector<PlanChoice> TermState<T>::kernels_made() const {
     choice.operations = index_.instances * kernel->operations;
     choice.bytes = index_.instances * bytes_of_instance(*kernel);
     if (!is_summed(part)) continue;
-    choice.entries = index_.owners.entries.size();
+    choice.entries = index_.block_lists.entries.size();
     choice.bytes +=
         index_.instances * kernel->columns * sizeof(T) + choice.entries * sizeof(std::uint32_t);
   }
@@ -471,11 +475,12 @@ std::vector<PlanChoice> TermState<T>::kernels_made() const {
 template <class T>
 typename TermState<T>::Bytes TermState<T>::bytes() const {
   Bytes total;
-  for (const Role& role : index_.roles) total.index += bytes_of(role.base);
-  for (const UniformPlace& place : index_.uniforms) total.index += bytes_of(place.column);
+  for (const BlockSlot& block_slot : index_.block_slots) total.index += bytes_of(block_slot.base);
+  for (const UniformSource& slot_source : index_.uniforms)
+    total.index += bytes_of(slot_source.column);
   total.index += bytes_of(index_.rows);
-  const OwnerLists& lists = index_.owners;
-  total.lists = bytes_of(lists.owners) + bytes_of(lists.starts) + bytes_of(lists.entries) +
+  const BlockLists& lists = index_.block_lists;
+  total.lists = bytes_of(lists.blocks) + bytes_of(lists.starts) + bytes_of(lists.entries) +
                 bytes_of(lists.segments);
   total.data = data_.bytes();
   total.stored = bytes_of(terms_) + bytes_of(seeds_);

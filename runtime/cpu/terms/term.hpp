@@ -18,7 +18,7 @@
 #include "../../profile.hpp"
 #include "../../rows/rows.hpp"
 #include "../interpreter/interpreter.hpp"
-#include "owner_sum.hpp"
+#include "block_sums.hpp"
 #include "term_costs.hpp"
 #include "term_kernels.hpp"
 
@@ -80,7 +80,7 @@ class Workers {
     const std::thread::id self = std::this_thread::get_id();
     std::atomic<Node*>& first = lists_[std::hash<std::thread::id>()(self) % kLists];
     for (Node* node = first; node != nullptr; node = node->next)
-      if (node->owner == self) return node->worker;
+      if (node->thread == self) return node->worker;
     Node* const made = new Node{self, first, {}};
     while (!first.compare_exchange_weak(made->next, made)) {
     }
@@ -89,7 +89,7 @@ class Workers {
 
  private:
   struct alignas(64) Node {
-    std::thread::id owner;
+    std::thread::id thread;
     Node* next = nullptr;
     Worker<T> worker;
   };
@@ -145,7 +145,7 @@ class TermState {
   void add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v, const BlockLayout& layout,
                     T* out, std::span<double> rows, CostSum& cost);
 
-  /// Copies rows of the tile at instance `first` to their places in the problem; they are the
+  /// Copies rows of the tile at instance `first` to their rows of the problem; they are the
   /// worker's outputs from `output` on.
   void copy_rows(const Worker<T>& worker, std::size_t output, std::size_t first, std::size_t n,
                  std::span<double> out) const;

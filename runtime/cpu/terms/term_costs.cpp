@@ -114,8 +114,8 @@ InstancesByChunk::InstancesByChunk(const TermIndex& index, const BlockLayout& la
   const std::size_t chunks = ranges.of_blocks().size();
   const auto chunk_of = [&](std::size_t i) {
     if (index.slots.empty()) return ranges.chunk_of_constants();
-    const SlotPlace& place = index.slots[0];
-    const std::uint32_t scalar = index.roles[place.role].base[i] + place.offset;
+    const SlotSource& source = index.slots[0];
+    const std::uint32_t scalar = index.block_slots[source.block_slot].base[i] + source.offset;
     return ranges.chunk_of(layout.locate(scalar).block);
   };
   std::vector<std::uint32_t> next(chunks + 2);

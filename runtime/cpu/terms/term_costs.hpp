@@ -86,7 +86,7 @@ class SumRanges {
     if (part_ != nullptr) complete(std::span<std::vector<double>>(columns));
   }
 
-  /// Gives ghosts the numbers of their owners.
+  /// Copies to ghosts the numbers of the scalars whose copies they are.
   template <class T>
   void fill_ghosts(T* v) const {
     if (part_ != nullptr) part_->link->fill_ghosts(std::span<T>(v, all_scalars_));

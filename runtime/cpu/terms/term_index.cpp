@@ -1,4 +1,4 @@
-// Reads index columns and finds the roles in them.
+// Reads index columns and finds the block slots in them.
 #include "term_index.hpp"
 
 #include <algorithm>
@@ -42,46 +42,46 @@ std::optional<std::uint32_t> common_coordinate(const Column<std::uint32_t>& colu
   return coordinate;
 }
 
-class RoleFinder {
+class BlockSlotFinder {
  public:
-  RoleFinder(std::size_t instances, const BlockLayout& layout, TermIndex& index)
+  BlockSlotFinder(std::size_t instances, const BlockLayout& layout, TermIndex& index)
       : n_(instances), layout_(layout), index_(index) {}
 
   void add(std::uint32_t slot, Column<std::uint32_t> column) {
-    // A slot joins only roles of the block that it reads in the first instance.
-    std::vector<std::size_t>& near = roles_of_block_[layout_.locate(column[0]).block];
+    // A slot joins only block slots of the block that it reads in the first instance.
+    std::vector<std::size_t>& near = block_slots_of_block_[layout_.locate(column[0]).block];
     for (const std::size_t r : near) {
       if (!joins(r, column)) continue;
-      Role& role = index_.roles[r];
-      distances_[r].push_back(std::int64_t{column[0]} - std::int64_t{role.base[0]});
-      role.slots.push_back(slot);
+      BlockSlot& block_slot = index_.block_slots[r];
+      distances_[r].push_back(std::int64_t{column[0]} - std::int64_t{block_slot.base[0]});
+      block_slot.slots.push_back(slot);
       return;
     }
     const std::optional<std::uint32_t> coordinate = common_coordinate(column, n_, layout_);
     const Widths widths = widths_of_blocks(column);
-    near.push_back(index_.roles.size());
+    near.push_back(index_.block_slots.size());
     narrowest_.push_back(widths.narrowest);
     distances_.push_back({0});
-    Role role{.base = std::move(column), .slots = {slot}};
-    role.width = widths.narrowest == widths.widest ? widths.widest : 0;
-    role.fixed = coordinate.has_value();
-    role.coordinate = coordinate.value_or(0);
-    index_.roles.push_back(std::move(role));
+    BlockSlot block_slot{.base = std::move(column), .slots = {slot}};
+    block_slot.width = widths.narrowest == widths.widest ? widths.widest : 0;
+    block_slot.fixed = coordinate.has_value();
+    block_slot.coordinate = coordinate.value_or(0);
+    index_.block_slots.push_back(std::move(block_slot));
   }
 
   // Moves each base to the first scalar that its slots read, so that offsets are >= 0.
   void finish() {
-    for (std::uint32_t r = 0; r < index_.roles.size(); ++r) {
-      Role& role = index_.roles[r];
+    for (std::uint32_t r = 0; r < index_.block_slots.size(); ++r) {
+      BlockSlot& block_slot = index_.block_slots[r];
       const std::int64_t least = *std::ranges::min_element(distances_[r]);
       if (least < 0) {
         const auto back = static_cast<std::uint32_t>(-least);
-        for (std::size_t i = 0; i < role.base.size(); ++i) role.base[i] -= back;
-        role.coordinate -= back;
+        for (std::size_t i = 0; i < block_slot.base.size(); ++i) block_slot.base[i] -= back;
+        block_slot.coordinate -= back;
       }
-      for (std::size_t k = 0; k < role.slots.size(); ++k) {
-        role.offsets.push_back(static_cast<std::uint32_t>(distances_[r][k] - least));
-        index_.slots[role.slots[k]] = {r, role.offsets[k]};
+      for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+        block_slot.offsets.push_back(static_cast<std::uint32_t>(distances_[r][k] - least));
+        index_.slots[block_slot.slots[k]] = {r, block_slot.offsets[k]};
       }
     }
   }
@@ -103,13 +103,13 @@ class RoleFinder {
   }
 
   bool joins(std::size_t r, const Column<std::uint32_t>& column) const {
-    const Role& role = index_.roles[r];
-    if (!role.fixed) return false;
-    const std::int64_t distance = std::int64_t{column[0]} - std::int64_t{role.base[0]};
-    const std::int64_t coordinate = std::int64_t{role.coordinate} + distance;
+    const BlockSlot& block_slot = index_.block_slots[r];
+    if (!block_slot.fixed) return false;
+    const std::int64_t distance = std::int64_t{column[0]} - std::int64_t{block_slot.base[0]};
+    const std::int64_t coordinate = std::int64_t{block_slot.coordinate} + distance;
     if (coordinate < 0 || coordinate >= std::int64_t{narrowest_[r]}) return false;
     for (std::size_t i = 0; i < n_; ++i) {
-      if (std::int64_t{column[i]} - std::int64_t{role.base[i]} != distance) return false;
+      if (std::int64_t{column[i]} - std::int64_t{block_slot.base[i]} != distance) return false;
     }
     return true;
   }
@@ -117,21 +117,21 @@ class RoleFinder {
   std::size_t n_;
   const BlockLayout& layout_;
   TermIndex& index_;
-  std::vector<std::vector<std::int64_t>> distances_;  // of slots from the base, by role
-  std::vector<std::uint32_t> narrowest_;              // width of the narrowest block, by role
-  // By block of the first instance, in the order of roles.
-  std::unordered_map<std::uint32_t, std::vector<std::size_t>> roles_of_block_;
+  std::vector<std::vector<std::int64_t>> distances_;  // of slots from the base, by block slot
+  std::vector<std::uint32_t> narrowest_;              // width of the narrowest block, by block slot
+  // By block of the first instance, in the order of block slots.
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> block_slots_of_block_;
 };
 
-UniformPlace read_uniform(const ir::Batch& batch, std::uint32_t column, std::size_t uniforms) {
-  UniformPlace place;
-  place.column = read_index_column(batch, column, uniforms, "uniforms");
-  place.position = place.column[0];
-  const auto same = [&](std::uint32_t v) { return v == place.position; };
-  if (std::all_of(place.column.data(), place.column.data() + batch.size(), same)) {
-    place.column = {};
+UniformSource read_uniform(const ir::Batch& batch, std::uint32_t column, std::size_t uniforms) {
+  UniformSource source;
+  source.column = read_index_column(batch, column, uniforms, "uniforms");
+  source.position = source.column[0];
+  const auto same = [&](std::uint32_t v) { return v == source.position; };
+  if (std::all_of(source.column.data(), source.column.data() + batch.size(), same)) {
+    source.column = {};
   }
-  return place;
+  return source;
 }
 
 void read_rows(const ir::Batch& batch, TermIndex& index) {
@@ -151,7 +151,7 @@ TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::ui
   TermIndex index{.instances = batch.size()};
   index.slots.resize(batch.parameter_columns());
   if (batch.size() == 0) return index;
-  RoleFinder finder(batch.size(), layout, index);
+  BlockSlotFinder finder(batch.size(), layout, index);
   for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot) {
     finder.add(slot, read_index_column(batch, slot, scalars, "parameters"));
   }
@@ -160,7 +160,7 @@ TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::ui
     index.uniforms.push_back(read_uniform(batch, batch.parameter_columns() + slot, uniforms));
   }
   read_rows(batch, index);
-  index.owners = invert(index.roles, index.instances, layout);
+  index.block_lists = invert(index.block_slots, index.instances, layout);
   return index;
 }
 
@@ -171,15 +171,15 @@ Windows find_windows(const TermIndex& index) {
   constexpr std::size_t kLeastTerms = 4;
   const std::size_t n = index.instances;
   if (index.slots.empty() || index.slots.size() > kMostSlots) return {};
-  Windows out{.roles = index.roles.size()};
+  Windows out{.block_slots = index.block_slots.size()};
   out.per_range = whole_tiles(std::max(kLeastOfRange, (n + kMostRanges - 1) / kMostRanges));
   out.ranges = (n + out.per_range - 1) / out.per_range;
   for (std::size_t begin = 0; begin < n; begin += out.per_range) {
     const std::size_t end = std::min(n, begin + out.per_range);
-    for (const Role& role : index.roles) {
+    for (const BlockSlot& block_slot : index.block_slots) {
       const auto [low, high] =
-          std::minmax_element(role.base.data() + begin, role.base.data() + end);
-      const std::uint32_t farthest = *std::ranges::max_element(role.offsets);
+          std::minmax_element(block_slot.base.data() + begin, block_slot.base.data() + end);
+      const std::uint32_t farthest = *std::ranges::max_element(block_slot.offsets);
       out.windows.push_back({*low, *high - *low + farthest + 1, out.numbers()});
     }
   }
@@ -211,58 +211,59 @@ struct Range {
   std::uint32_t end = 0;
 };
 
-Range touched_blocks(std::span<const Role> roles, std::size_t instances,
+Range touched_blocks(std::span<const BlockSlot> block_slots, std::size_t instances,
                      const BlockLayout& layout) {
   Range range;
-  for (const Role& role : roles) {
-    const auto [low, high] = std::minmax_element(role.base.data(), role.base.data() + instances);
+  for (const BlockSlot& block_slot : block_slots) {
+    const auto [low, high] =
+        std::minmax_element(block_slot.base.data(), block_slot.base.data() + instances);
     range.first = std::min(range.first, layout.locate(*low).block);
     range.end = std::max(range.end, layout.locate(*high).block + 1);
   }
   return range;
 }
 
-// Calls f(block, entry) for all entries, by instance and then by role.
+// Calls f(block, entry) for all entries, by instance and then by block slot.
 template <class F>
-void for_entries(std::span<const Role> roles, std::size_t instances, const BlockLayout& layout,
-                 std::uint32_t role_bits, F f) {
+void for_entries(std::span<const BlockSlot> block_slots, std::size_t instances,
+                 const BlockLayout& layout, std::uint32_t block_slot_bits, F f) {
   for (std::uint32_t i = 0; i < instances; ++i) {
-    for (std::uint32_t r = 0; r < roles.size(); ++r) {
-      f(layout.locate(roles[r].base[i]).block, (i << role_bits) | r);
+    for (std::uint32_t r = 0; r < block_slots.size(); ++r) {
+      f(layout.locate(block_slots[r].base[i]).block, (i << block_slot_bits) | r);
     }
   }
 }
 
 // Counting sort over the range of blocks; cost: entries + range.
-void sort_by_counting(OwnerLists& lists, std::span<const Role> roles, std::size_t instances,
-                      const BlockLayout& layout, Range range) {
+void sort_by_counting(BlockLists& lists, std::span<const BlockSlot> block_slots,
+                      std::size_t instances, const BlockLayout& layout, Range range) {
   std::vector<std::uint32_t> next(range.end - range.first + 1);
-  for_entries(roles, instances, layout, lists.role_bits,
+  for_entries(block_slots, instances, layout, lists.block_slot_bits,
               [&](std::uint32_t block, std::uint32_t) { ++next[block - range.first + 1]; });
   for (std::size_t k = 1; k < next.size(); ++k) {
     if (next[k] != 0) {
-      lists.owners.push_back(static_cast<std::uint32_t>(range.first + k - 1));
+      lists.blocks.push_back(static_cast<std::uint32_t>(range.first + k - 1));
       lists.starts.push_back(next[k - 1]);
     }
     next[k] += next[k - 1];
   }
   lists.starts.push_back(next.back());
-  for_entries(roles, instances, layout, lists.role_bits,
+  for_entries(block_slots, instances, layout, lists.block_slot_bits,
               [&](std::uint32_t block, std::uint32_t entry) {
                 lists.entries[next[block - range.first]++] = entry;
               });
 }
 
 // For few entries spread over many blocks.
-void sort_by_comparing(OwnerLists& lists, std::span<const Role> roles, std::size_t instances,
-                       const BlockLayout& layout) {
+void sort_by_comparing(BlockLists& lists, std::span<const BlockSlot> block_slots,
+                       std::size_t instances, const BlockLayout& layout) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  for_entries(roles, instances, layout, lists.role_bits,
+  for_entries(block_slots, instances, layout, lists.block_slot_bits,
               [&](std::uint32_t block, std::uint32_t entry) { pairs.emplace_back(block, entry); });
   std::sort(pairs.begin(), pairs.end());
   for (std::uint32_t k = 0; k < pairs.size(); ++k) {
     if (k == 0 || pairs[k].first != pairs[k - 1].first) {
-      lists.owners.push_back(pairs[k].first);
+      lists.blocks.push_back(pairs[k].first);
       lists.starts.push_back(k);
     }
     lists.entries[k] = pairs[k].second;
@@ -270,8 +271,8 @@ void sort_by_comparing(OwnerLists& lists, std::span<const Role> roles, std::size
   lists.starts.push_back(static_cast<std::uint32_t>(pairs.size()));
 }
 
-bool has_aliases(const OwnerLists& lists) {
-  for (std::size_t k = 0; k < lists.owners.size(); ++k) {
+bool has_aliases(const BlockLists& lists) {
+  for (std::size_t k = 0; k < lists.blocks.size(); ++k) {
     for (std::uint32_t e = lists.starts[k] + 1; e < lists.starts[k + 1]; ++e) {
       if (lists.instance(lists.entries[e]) == lists.instance(lists.entries[e - 1])) return true;
     }
@@ -279,12 +280,12 @@ bool has_aliases(const OwnerLists& lists) {
   return false;
 }
 
-std::vector<ListSegment> segments_of_long_lists(const OwnerLists& lists) {
+std::vector<ListSegment> segments_of_long_lists(const BlockLists& lists) {
   std::vector<ListSegment> segments;
   const auto continues = [&](std::uint32_t e) {
     return lists.instance(lists.entries[e]) == lists.instance(lists.entries[e - 1]);
   };
-  for (std::uint32_t k = 0; k < lists.owners.size(); ++k) {
+  for (std::uint32_t k = 0; k < lists.blocks.size(); ++k) {
     const std::uint32_t end = lists.starts[k + 1];
     if (end - lists.starts[k] <= kLongList) continue;
     for (std::uint32_t begin = lists.starts[k]; begin < end;) {
@@ -299,33 +300,35 @@ std::vector<ListSegment> segments_of_long_lists(const OwnerLists& lists) {
 
 }  // namespace
 
-OwnerLists invert(std::span<const Role> roles, std::size_t instances, const BlockLayout& layout) {
-  OwnerLists lists;
+BlockLists invert(std::span<const BlockSlot> block_slots, std::size_t instances,
+                  const BlockLayout& layout) {
+  BlockLists lists;
   lists.starts.reserve(1);
-  if (instances == 0 || roles.empty()) {
+  if (instances == 0 || block_slots.empty()) {
     lists.starts.push_back(0);
     return lists;
   }
-  lists.role_bits = static_cast<std::uint32_t>(std::bit_width(roles.size() - 1));
-  const std::uint64_t largest = std::uint64_t{instances} << lists.role_bits;
+  lists.block_slot_bits = static_cast<std::uint32_t>(std::bit_width(block_slots.size() - 1));
+  const std::uint64_t largest = std::uint64_t{instances} << lists.block_slot_bits;
   if (largest > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(ErrorCode::InvalidArgument,
-                "cpu engine: expected at most " +
-                    std::to_string(std::numeric_limits<std::uint32_t>::max() >> lists.role_bits) +
-                    " instances of a residual that touches " + std::to_string(roles.size()) +
-                    " blocks, got " + std::to_string(instances));
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "cpu engine: expected at most " +
+            std::to_string(std::numeric_limits<std::uint32_t>::max() >> lists.block_slot_bits) +
+            " instances of a residual that touches " + std::to_string(block_slots.size()) +
+            " blocks, got " + std::to_string(instances));
   }
-  const std::size_t entries = instances * roles.size();
+  const std::size_t entries = instances * block_slots.size();
   lists.entries = Column<std::uint32_t>(entries);
-  const Range range = touched_blocks(roles, instances, layout);
+  const Range range = touched_blocks(block_slots, instances, layout);
   constexpr std::size_t kSparse = 16;  // blocks per entry from which comparing is cheaper
   if ((range.end - range.first) / kSparse > entries) {
-    sort_by_comparing(lists, roles, instances, layout);
+    sort_by_comparing(lists, block_slots, instances, layout);
   } else {
-    sort_by_counting(lists, roles, instances, layout, range);
+    sort_by_counting(lists, block_slots, instances, layout, range);
   }
   lists.segments = segments_of_long_lists(lists);
-  lists.aliased = roles.size() > 1 && has_aliases(lists);
+  lists.aliased = block_slots.size() > 1 && has_aliases(lists);
   return lists;
 }
 

@@ -1,5 +1,5 @@
-// How the instances of one batch touch the unknowns: index columns, roles, and the inversion by
-// block.
+// How the instances of one batch touch the unknowns: index columns, block slots, and the inversion
+// by block.
 #pragma once
 
 #include "../../../ir/batch/batch.hpp"
@@ -14,7 +14,7 @@ namespace topograd::runtime::cpu {
 
 /// Parameter slots at fixed distances in the same block in every instance: the tail of an edge, its
 /// head. They share one index column.
-struct Role {
+struct BlockSlot {
   Column<std::uint32_t> base;          ///< scalar in x by instance; padded to whole tiles
   std::vector<std::uint32_t> slots;    ///< parameter slots
   std::vector<std::uint32_t> offsets;  ///< of each slot from the base
@@ -23,14 +23,14 @@ struct Role {
   std::uint32_t width = 0;             ///< of its blocks, 0 if they differ
 };
 
-/// Source of an index slot: x[role.base[i] + offset].
-struct SlotPlace {
-  std::uint32_t role = 0;
+/// Source of an index slot: x[block_slot.base[i] + offset].
+struct SlotSource {
+  std::uint32_t block_slot = 0;
   std::uint32_t offset = 0;
 };
 
 /// Source of a uniform slot: one position for all instances, or a column of them.
-struct UniformPlace {
+struct UniformSource {
   std::uint32_t position = 0;
   Column<std::uint32_t> column;  ///< empty if `position` holds for all
 };
@@ -40,33 +40,35 @@ inline constexpr std::uint32_t kLongList = 4096;
 
 /// A piece of a long list; the entries of one instance stay together.
 struct ListSegment {
-  std::uint32_t owner = 0;  ///< position in OwnerLists::owners
+  std::uint32_t block = 0;  ///< position in BlockLists::blocks
   std::uint32_t begin = 0, end = 0;
 };
 
-/// Instances by the block they touch. Entries of a block ascend by instance, then by role.
-struct OwnerLists {
-  std::uint32_t role_bits = 0;
-  std::vector<std::uint32_t> owners;  ///< touched blocks, ascending
-  std::vector<std::uint32_t> starts;  ///< entries of owners[k]: starts[k] .. starts[k + 1]
-  Column<std::uint32_t> entries;      ///< instance << role_bits | role
+/// Instances by the block they touch. Entries of a block ascend by instance, then by block slot.
+struct BlockLists {
+  std::uint32_t block_slot_bits = 0;
+  std::vector<std::uint32_t> blocks;  ///< touched blocks, ascending
+  std::vector<std::uint32_t> starts;  ///< entries of blocks[k]: starts[k] .. starts[k + 1]
+  Column<std::uint32_t> entries;      ///< instance << block_slot_bits | block_slot
   std::vector<ListSegment> segments;  ///< of the lists longer than kLongList
-  bool aliased = false;               ///< true if an instance touches a block in two roles
+  bool aliased = false;               ///< true if an instance touches a block in two block slots
 
-  std::uint32_t instance(std::uint32_t entry) const { return entry >> role_bits; }
-  std::uint32_t role(std::uint32_t entry) const { return entry & ((1U << role_bits) - 1); }
+  std::uint32_t instance(std::uint32_t entry) const { return entry >> block_slot_bits; }
+  std::uint32_t block_slot(std::uint32_t entry) const {
+    return entry & ((1U << block_slot_bits) - 1);
+  }
 };
 
 /// Index columns of one batch.
 struct TermIndex {
   std::size_t instances = 0;
-  std::vector<Role> roles;
-  std::vector<SlotPlace> slots;        ///< by parameter slot
-  std::vector<UniformPlace> uniforms;  ///< by uniform slot
-  std::uint64_t first_row = 0;         ///< residual row of instance i: first_row + i * row_stride,
+  std::vector<BlockSlot> block_slots;
+  std::vector<SlotSource> slots;        ///< by parameter slot
+  std::vector<UniformSource> uniforms;  ///< by uniform slot
+  std::uint64_t first_row = 0;          ///< residual row of instance i: first_row + i * row_stride,
   std::uint64_t row_stride = 0;
   std::vector<std::uint64_t> rows;  ///< or rows[i] if this is not empty
-  OwnerLists owners;
+  BlockLists block_lists;
 
   std::uint64_t row(std::size_t instance) const {
     return rows.empty() ? first_row + instance * row_stride : rows[instance];
@@ -76,11 +78,12 @@ struct TermIndex {
 /// Reads the index columns and inverts them.
 ///
 /// Throws Error{InvalidArgument} if an index is not below `scalars`, a uniform's not below
-/// `uniforms`, or if instances times roles exceed 32 bits. Cost: a few passes over the columns.
+/// `uniforms`, or if instances times block slots exceed 32 bits. Cost: a few passes over the
+/// columns.
 TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::uint64_t scalars,
                       std::size_t uniforms);
 
-/// Ranges of instances, and the scalars that each range touches in each role.
+/// Ranges of instances, and the scalars that each range touches in each block slot.
 struct Windows {
   /// Scalars [first, first + size); its numbers start at `at` in the numbers of all windows.
   struct Window {
@@ -89,11 +92,11 @@ struct Windows {
   };
   std::size_t per_range = 0;  ///< instances of a range, whole tiles
   std::size_t ranges = 0;     ///< 0 if the windows are not much smaller than the terms
-  std::size_t roles = 0;
-  std::vector<Window> windows;  ///< by range, then by role
+  std::size_t block_slots = 0;
+  std::vector<Window> windows;  ///< by range, then by block slot
 
-  const Window& at(std::size_t range, std::size_t role) const {
-    return windows[range * roles + role];
+  const Window& at(std::size_t range, std::size_t block_slot) const {
+    return windows[range * block_slots + block_slot];
   }
   std::size_t numbers() const {
     return windows.empty() ? 0 : windows.back().at + windows.back().size;
@@ -104,7 +107,8 @@ struct Windows {
 Windows find_windows(const TermIndex& index);
 
 /// The inversion alone.
-OwnerLists invert(std::span<const Role> roles, std::size_t instances, const BlockLayout& layout);
+BlockLists invert(std::span<const BlockSlot> block_slots, std::size_t instances,
+                  const BlockLayout& layout);
 
 /// A batch's data column in the precision of the kernels, padded to whole tiles with its last
 /// number.

@@ -27,10 +27,10 @@ enum class Pair : std::uint8_t {
 /// The ops of a pair.
 struct PairInfo {
   ir::Op inner, outer;
-  int place;  ///< position of the inner op's value in the outer op's operands
+  int operand;  ///< position of the inner op's value in the outer op's operands
 };
 inline constexpr PairInfo kPairs[] = {
-#define TG_PAIR(id, inner, outer, place, ...) {ir::Op::inner, ir::Op::outer, place},
+#define TG_PAIR(id, inner, outer, operand, ...) {ir::Op::inner, ir::Op::outer, operand},
 #include "pairs.def"
 #undef TG_PAIR
 };

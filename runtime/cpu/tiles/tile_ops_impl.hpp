@@ -472,7 +472,7 @@ typename TileOps<T>::Map map_of(Op op) {
 template <class T>
 typename TileOps<T>::Map map_of(Pair pair) {
   switch (pair) {
-#define TG_PAIR(id, inner, outer, place, first, second)                                \
+#define TG_PAIR(id, inner, outer, operand, first, second)                              \
   case Pair::id:                                                                       \
     return [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {          \
       each(out, pa, pb, pc, n,                                                         \

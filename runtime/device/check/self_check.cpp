@@ -90,10 +90,10 @@ SelfCheck run_on(const std::shared_ptr<Device>& device) {
   for (const Precision precision : {Precision::f32, Precision::f64}) {
     if (precision == Precision::f64 && !device->features().float64) continue;
     const std::unique_ptr<RowRunner> runner = make_row_runner(device, precision);
-    const RowPlace place{runner.get(), keeps_subnormals(*runner)};
+    const CheckedRunner checked{runner.get(), keeps_subnormals(*runner)};
     const Rows rows = composition_rows(precision);
     for (const Composition& composition : self_check_compositions()) {
-      report.add(check_composition(composition, rows, {&place, 1}));
+      report.add(check_composition(composition, rows, {&checked, 1}));
       if (report.wrong.empty()) continue;
       return {report.compared,
               std::string(name(precision)) + ", " + report.wrong.front().message()};

@@ -1,4 +1,4 @@
-// Programs over rows: places and data stay on the device, vectors go there, outputs come back.
+// Programs over rows: indices and data stay on the device, vectors go there, outputs come back.
 #include "rows.hpp"
 
 #include "../../../ir/error.hpp"
@@ -50,17 +50,17 @@ class Numbers {
 
 class DeviceRowKernel final : public RowKernel {
  public:
-  DeviceRowKernel(LaunchContext& context, const ir::Program& program, RowPlaces places)
-      : context_(context), count_(places.count), outputs_(program.outputs.size()) {
+  DeviceRowKernel(LaunchContext& context, const ir::Program& program, RowIndices indices)
+      : context_(context), count_(indices.count), outputs_(program.outputs.size()) {
     codegen::KernelRequest request;
     request.name = "rows";
     request.program = program;
     request.layout = codegen::general_layout(program.leaves);
     kernel_ = load_kernel(context_, request);
     const ir::LeafCounts& n = program.leaves;
-    places.parameters.resize(n.parameters);
-    places.uniforms.resize(n.uniforms);
-    places.data.resize(n.data);
+    indices.parameters.resize(n.parameters);
+    indices.uniforms.resize(n.uniforms);
+    indices.data.resize(n.data);
     const std::uint64_t widest = std::max<std::uint64_t>(
         {outputs_, std::uint64_t{n.parameters} + n.uniforms, n.data, n.seeds, 1});
     const std::uint64_t most = std::min<std::uint64_t>(
@@ -69,7 +69,7 @@ class DeviceRowKernel final : public RowKernel {
       throw Error(ErrorCode::Unsupported,
                   "rows: " + std::to_string(widest) + " columns are too many for the device");
     for (std::size_t first = 0; first < count_; first += most)
-      parts_.push_back(make_part(places, first, std::min<std::size_t>(most, count_ - first)));
+      parts_.push_back(make_part(indices, first, std::min<std::size_t>(most, count_ - first)));
   }
 
   Columns run(const RowNumbers& numbers) override {
@@ -88,11 +88,11 @@ class DeviceRowKernel final : public RowKernel {
     Buffer index, data, results;
   };
 
-  Part make_part(const RowPlaces& places, std::size_t first, std::size_t count) {
-    std::vector<std::uint32_t> index = joined(places.parameters, first, count);
-    const std::vector<std::uint32_t> more = joined(places.uniforms, first, count);
+  Part make_part(const RowIndices& indices, std::size_t first, std::size_t count) {
+    std::vector<std::uint32_t> index = joined(indices.parameters, first, count);
+    const std::vector<std::uint32_t> more = joined(indices.uniforms, first, count);
     index.insert(index.end(), more.begin(), more.end());
-    const std::vector<double> data = joined(places.data, first, count);
+    const std::vector<double> data = joined(indices.data, first, count);
     return {.first = first,
             .count = count,
             .index = make_buffer(context_, std::span<const std::uint32_t>(index), "index"),
@@ -138,8 +138,8 @@ class DeviceRows final : public RowRunner {
   std::string device() const override { return context_.device->info().name; }
   Precision precision() const override { return context_.precision; }
 
-  std::unique_ptr<RowKernel> prepare(const ir::Program& program, RowPlaces places) override {
-    return std::make_unique<DeviceRowKernel>(context_, program, std::move(places));
+  std::unique_ptr<RowKernel> prepare(const ir::Program& program, RowIndices indices) override {
+    return std::make_unique<DeviceRowKernel>(context_, program, std::move(indices));
   }
 
   Columns run(const ir::Program& program, const Rows& rows) override {
@@ -162,11 +162,11 @@ class DeviceRows final : public RowRunner {
   Columns run_part(const ir::Program& program, const Rows& rows, std::size_t first,
                    std::size_t count) {
     const auto in_order = [&](std::size_t columns) {
-      std::vector<std::vector<std::uint32_t>> places(columns);
+      std::vector<std::vector<std::uint32_t>> indices(columns);
       std::uint32_t next = 0;
-      for (std::vector<std::uint32_t>& column : places)
+      for (std::vector<std::uint32_t>& column : indices)
         for (std::size_t i = 0; i < count; ++i) column.push_back(next++);
-      return places;
+      return indices;
     };
     const auto part = [&](const Columns& columns) {
       Columns out;

@@ -31,7 +31,7 @@ struct Block {
   std::byte* mapped = nullptr;
 };
 
-/// A VkBuffer bound to its place in a block; the unit of recycling.
+/// A VkBuffer bound to its offset in a block; the unit of recycling.
 struct Slot {
   vk::raii::Buffer buffer{nullptr};
   std::list<Block>::iterator block;

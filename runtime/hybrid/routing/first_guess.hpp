@@ -85,7 +85,7 @@ class TrainingSet {
  private:
   FirstGuess guess_;
   std::vector<TrainingRow> rows_;
-  std::size_t next_ = 0;  // the place that is overwritten next, once it is full
+  std::size_t next_ = 0;  // the entry that is overwritten next, once it is full
 };
 
 /// Cross-validated error: each kernel's rows are guessed from those of the other kernels. Returns

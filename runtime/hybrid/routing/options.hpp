@@ -67,8 +67,8 @@ struct HybridOptions {
 /// Reads options from a JSON object with the names of the fields; missing fields are those of
 /// `base`.
 ///
-/// Throws Error{Parse} with the place for malformed text, Error{InvalidArgument} that names the
-/// field for unknown names, wrong types and values out of range.
+/// Throws Error{Parse} with the line and the column for malformed text, Error{InvalidArgument} that
+/// names the field for unknown names, wrong types and values out of range.
 HybridOptions parse_hybrid_options(std::string_view json, HybridOptions base = {});
 /// Writes every field, readable by parse_hybrid_options().
 std::string to_json(const HybridOptions& options);

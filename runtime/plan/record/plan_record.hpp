@@ -22,7 +22,7 @@ enum class ChosenBy {
 };
 TG_ENUM_NAMES(ChosenBy)
 
-/// One way to sum a batch's terms by owner.
+/// One way to sum a batch's terms by block.
 struct PlanCandidate {
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   double estimate = 0;     ///< by the rule: bytes of traffic per instance
@@ -39,7 +39,7 @@ struct PlanChoice {
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   ChosenBy by = ChosenBy::rule;
   std::vector<PlanCandidate> candidates;
-  /// cost_gradient, values: one sweep also gives the values that are not summed by owner.
+  /// cost_gradient, values: one sweep also gives the values that are not summed by block.
   bool one_pass = false;
   // Counts of one evaluation; 0 with atomics. Fixed parts do not count once kernels skip them.
   std::uint64_t entries = 0;     ///< instances summed by blocks, over all blocks
@@ -54,7 +54,7 @@ struct PlanChoice {
 struct PlanRecord {
   std::string device;
   std::string precision;             ///< "f32" or "f64"
-  std::uint32_t workgroup_size = 0;  ///< of kernels over instances and owners
+  std::uint32_t workgroup_size = 0;  ///< of kernels over instances and blocks
   std::string product;  ///< of JᵀJ and a vector: "recompute", "stored_jacobian", "assembled"
   std::vector<PlanChoice> batches;
   /// The first kernels, with the driver's figures if it offers

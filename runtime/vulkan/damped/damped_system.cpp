@@ -186,7 +186,7 @@ SystemVectors FullSystem::vectors() {
 }
 
 void FullSystem::record_begin(CommandList& list) {
-  // Fused products write the directions of the owners that they sum.
+  // Fused products write the directions of the blocks that they sum.
   if (terms_.masked())
     list.fill(v_.next_direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
   v_.record_by_blocks(list, v_.preconditioner());

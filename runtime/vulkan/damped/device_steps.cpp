@@ -214,8 +214,8 @@ void NarrowCopies::record_step(CommandList& list) {
   record<kernel::widen>(list, from.residual, v_.residual);
   record<kernel::widen>(list, from.damping, v_.damping);
   for (const Scalar scalar : {Scalar::state, Scalar::iterations, Scalar::vanished}) {
-    const std::uint64_t place = codegen::slot(scalar) * sizeof(double);
-    list.copy(from.ops->scalars(), place, v_.ops->scalars(), place, sizeof(double));
+    const std::uint64_t offset = codegen::slot(scalar) * sizeof(double);
+    list.copy(from.ops->scalars(), offset, v_.ops->scalars(), offset, sizeof(double));
   }
 }
 

@@ -13,10 +13,10 @@ class BegunEvaluations::InFlight final : public Pending {
  public:
   InFlight(BegunEvaluations& begun, Slot& slot, Pass pass, std::span<double> out)
       : begun_(begun), slot_(slot), pass_(pass), out_(out), submission_(begun.recorder_.last()) {
-    slot_.owner = this;
+    slot_.in_flight = this;
   }
   ~InFlight() override {
-    if (!finished_) slot_.owner = nullptr;
+    if (!finished_) slot_.in_flight = nullptr;
   }
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
@@ -27,7 +27,7 @@ class BegunEvaluations::InFlight final : public Pending {
     if (finished_) return;
     begun_.read(slot_, pass_, submission_, out_);
     finished_ = true;
-    slot_.owner = nullptr;
+    slot_.in_flight = nullptr;
   }
 
  private:
@@ -86,7 +86,7 @@ std::unique_ptr<Pending> BegunEvaluations::begin(Pass pass, std::span<const doub
   const std::size_t turn = turns_[pass]++ % kSlots;
   std::unique_ptr<Slot>& slot = (*slots_)[{pass, turn}];
   if (!slot) slot = std::make_unique<Slot>();
-  if (slot->owner != nullptr) slot->owner->finish();
+  if (slot->in_flight != nullptr) slot->in_flight->finish();
   points_.set(x);
   if (!p.empty()) problem_.write(v_.direction, p);
   recorder_.evaluate(std::string(name(pass)) + "_" + std::to_string(turn),
@@ -96,7 +96,7 @@ std::unique_ptr<Pending> BegunEvaluations::begin(Pass pass, std::span<const doub
 
 void BegunEvaluations::finish() {
   for (auto& [key, slot] : *slots_) {
-    if (slot->owner != nullptr) slot->owner->finish();
+    if (slot->in_flight != nullptr) slot->in_flight->finish();
   }
 }
 

@@ -30,7 +30,7 @@ class BegunEvaluations final : public AsynchronousEvaluations, Part {
   struct Slot {
     Readback result;             // a vector, or the scalars
     std::vector<Readback> rows;  // by term
-    InFlight* owner = nullptr;
+    InFlight* in_flight = nullptr;
   };
   /// One evaluation of a kind runs while the results of the one before are still to be read.
   static constexpr std::size_t kSlots = 2;

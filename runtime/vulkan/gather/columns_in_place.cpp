@@ -77,16 +77,17 @@ bool ColumnsInPlace::add(const Context& context, const ir::Batch& batch, std::ui
   return true;
 }
 
-const Buffer& ColumnsInPlace::places(Context& context, const ir::Batch& batch, const Column& column,
-                                     std::span<const std::uint32_t> rows, std::uint32_t first_row) {
-  Places& kept = kept_[column.column];
+const Buffer& ColumnsInPlace::indices(Context& context, const ir::Batch& batch,
+                                      const Column& column, std::span<const std::uint32_t> rows,
+                                      std::uint32_t first_row) {
+  Indices& kept = kept_[column.column];
   const ir::ResidentColumn& resident = *batch.resident(column.column);
-  if (kept.of == resident.places && kept.buffer) return kept.buffer;
-  const std::vector<std::uint32_t>& all = *resident.places;
+  if (kept.of == resident.indices && kept.buffer) return kept.buffer;
+  const std::vector<std::uint32_t>& all = *resident.indices;
   std::vector<std::uint32_t> picked(column.count);
   for (std::uint32_t i = 0; i < column.count; ++i)
     picked[i] = all[rows.empty() ? first_row + i : rows[i]];
-  kept = {resident.places, make_buffer(context, picked, "resident_places")};
+  kept = {resident.indices, make_buffer(context, picked, "resident_places")};
   return kept.buffer;
 }
 
@@ -98,7 +99,7 @@ void ColumnsInPlace::take(Context& context, const ir::Batch& batch, const Buffer
     const Push push{column.count, static_cast<std::uint32_t>(column.from.first),
                     static_cast<std::uint32_t>(column.first)};
     const Binding bindings[] = {
-        {column.from.buffer}, {&places(context, batch, column, rows, first_row)}, {&columns}};
+        {column.from.buffer}, {&indices(context, batch, column, rows, first_row)}, {&columns}};
     const std::uint32_t groups =
         std::min((column.count + kLocalSize - 1) / kLocalSize, context.most_workgroups());
     list.dispatch(take_kernel(*context.device, column.from.wide, context.wide()), bindings,

@@ -22,7 +22,7 @@ class DeviceNumbers : public ir::ResidentData {
     std::uint64_t first = 0;  ///< number
     bool wide = false;        ///< f64, otherwise f32
   };
-  /// Their place, if it is on this device; kernels that write them were submitted.
+  /// Their buffer, if it is on this device; kernels that write them were submitted.
   virtual std::optional<View> view(const Device& device) const = 0;
 };
 
@@ -57,15 +57,15 @@ class ColumnsInPlace {
     std::uint64_t first = 0;
     DeviceNumbers::View from;
   };
-  struct Places {
-    ir::ResidentColumn::Places of;
+  struct Indices {
+    ir::ResidentColumn::Indices of;
     Buffer buffer;
   };
-  const Buffer& places(Context& context, const ir::Batch& batch, const Column& column,
-                       std::span<const std::uint32_t> rows, std::uint32_t first_row);
+  const Buffer& indices(Context& context, const ir::Batch& batch, const Column& column,
+                        std::span<const std::uint32_t> rows, std::uint32_t first_row);
 
-  std::vector<Column> pending_;           // ascending by first
-  std::map<std::uint32_t, Places> kept_;  // by column of the batch
+  std::vector<Column> pending_;            // ascending by first
+  std::map<std::uint32_t, Indices> kept_;  // by column of the batch
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -11,23 +11,23 @@ namespace {
 
 using codegen::BufferRole;
 
-/// Owners to an entry: with fewer of them, most invocations would take the detour.
-constexpr std::uint64_t kOwnersOfEntry = 8;
+/// Blocks to an entry: with fewer of them, most invocations would take the detour.
+constexpr std::uint64_t kBlocksOfEntry = 8;
 
 }  // namespace
 
 bool FusedTerms::can_fuse(const GatherSet& set, const Model& model) {
   return set.array() != kScalars && set.can_fuse() && !set.view().batch->has_resident() &&
-         set.entries() * kOwnersOfEntry < model.arrays[set.array()].blocks;
+         set.entries() * kBlocksOfEntry < model.arrays[set.array()].blocks;
 }
 
 FusedTerms::FusedTerms(Context& context, std::span<const GatherSet* const> sets, const Model& model)
-    : context_(context), owner_width_(sets[0]->owner_width()) {
+    : context_(context), block_width_(sets[0]->block_width()) {
   for (const GatherSet* set : sets) add(*set, model);
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.owner, a.role) < std::pair(b.owner, b.role);
+    return std::pair(a.block, a.block_slot) < std::pair(b.block, b.block_slot);
   });
-  upload_owners(model.arrays[sets[0]->array()].blocks);
+  upload_blocks(model.arrays[sets[0]->array()].blocks);
   upload_indices();
   refresh_data();
 }
@@ -39,28 +39,28 @@ void FusedTerms::add(const GatherSet& set, const Model& model) {
   const ir::Batch& batch = *set.view().batch;
   for (const GatherPlan& plan : invert(batch, shape.groups, model.arrays, model.scalars)) {
     if (plan.array != set.array()) continue;
-    const auto first = static_cast<std::uint32_t>(roles_.size());
-    const std::size_t roles = plan.roles.size();
-    for (std::uint32_t group : plan.roles) roles_.push_back({shape, &batch, group});
+    const auto first = static_cast<std::uint32_t>(block_slots_.size());
+    const std::size_t block_slots = plan.block_slots.size();
+    for (std::uint32_t group : plan.block_slots) block_slots_.push_back({shape, &batch, group});
     for (std::size_t k = 0; k + 1 < plan.starts.size(); ++k) {
-      const auto role = first + static_cast<std::uint32_t>(k % roles);
+      const auto block_slot = first + static_cast<std::uint32_t>(k % block_slots);
       for (std::uint32_t e = plan.starts[k]; e < plan.starts[k + 1]; ++e) {
-        entries_.push_back({plan.owners[k / roles], role, plan.instances[e]});
+        entries_.push_back({plan.blocks[k / block_slots], block_slot, plan.instances[e]});
       }
     }
   }
 }
 
-void FusedTerms::upload_owners(std::uint64_t owners) {
-  std::vector<std::uint32_t> words((owners + 31) / 32 * 2, 0), starts;
+void FusedTerms::upload_blocks(std::uint64_t blocks) {
+  std::vector<std::uint32_t> words((blocks + 31) / 32 * 2, 0), starts;
   std::uint32_t items = 0;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     const Entry& entry = entries_[e];
-    if (e == 0 || entries_[e - 1].owner != entry.owner) {
-      words[2 * (entry.owner / 32)] |= 1u << (entry.owner % 32);
-      starts.resize((std::size_t{++items}) * roles_.size(), 0);
+    if (e == 0 || entries_[e - 1].block != entry.block) {
+      words[2 * (entry.block / 32)] |= 1u << (entry.block % 32);
+      starts.resize((std::size_t{++items}) * block_slots_.size(), 0);
     }
-    ++starts[(items - 1) * roles_.size() + entry.role];
+    ++starts[(items - 1) * block_slots_.size() + entry.block_slot];
   }
   starts.push_back(0);
   std::exclusive_scan(starts.begin(), starts.end(), starts.begin(), 0u);
@@ -69,25 +69,26 @@ void FusedTerms::upload_owners(std::uint64_t owners) {
     words[k + 1] = before;
     before += static_cast<std::uint32_t>(std::popcount(words[k]));
   }
-  owners_ = make_buffer(context_, words, "fused_owners");
+  blocks_ = make_buffer(context_, words, "fused_owners");
   starts_ = make_buffer(context_, starts, "fused_starts");
 }
 
 void FusedTerms::upload_indices() {
   std::vector<EntryColumns> columns;
   std::uint32_t most = 0;
-  for (const Role& role : roles_) {
-    columns.push_back(entry_columns(role.shape.layout, role.shape.groups[role.group]));
+  for (const BlockSlot& block_slot : block_slots_) {
+    columns.push_back(
+        entry_columns(block_slot.shape.layout, block_slot.shape.groups[block_slot.group]));
     most = std::max(most, columns.back().layout.index_columns);
   }
   const std::size_t n = entries_.size();
   std::vector<std::uint32_t> index(std::size_t{most} * n, 0);
   for (std::size_t e = 0; e < n; ++e) {
     const Entry& entry = entries_[e];
-    const std::vector<std::uint32_t>& stored = columns[entry.role].index_columns;
+    const std::vector<std::uint32_t>& stored = columns[entry.block_slot].index_columns;
     for (std::size_t c = 0; c < stored.size(); ++c) {
       // In the general layout, stored columns are the batch's.
-      index[c * n + e] = roles_[entry.role].batch->index(entry.instance, stored[c]);
+      index[c * n + e] = block_slots_[entry.block_slot].batch->index(entry.instance, stored[c]);
     }
   }
   index_ = make_buffer(context_, index, "fused_index");
@@ -95,30 +96,31 @@ void FusedTerms::upload_indices() {
 
 void FusedTerms::refresh_data() {
   std::uint32_t most = 0;
-  for (const Role& role : roles_) most = std::max(most, role.shape.layout.data_columns);
+  for (const BlockSlot& block_slot : block_slots_)
+    most = std::max(most, block_slot.shape.layout.data_columns);
   const std::size_t n = entries_.size();
   std::vector<double> data(std::size_t{most} * n, 0.0);
   for (std::size_t e = 0; e < n; ++e) {
-    const Role& role = roles_[entries_[e].role];
-    for (std::uint32_t c = 0; c < role.shape.layout.data_columns; ++c) {
-      data[c * n + e] = role.batch->data(entries_[e].instance, c);
+    const BlockSlot& block_slot = block_slots_[entries_[e].block_slot];
+    for (std::uint32_t c = 0; c < block_slot.shape.layout.data_columns; ++c) {
+      data[c * n + e] = block_slot.batch->data(entries_[e].instance, c);
     }
   }
   if (!data_) data_ = make_numbers(context_, data.size(), "fused_data");
   if (!data.empty()) write_numbers(context_, data_, data);
 }
 
-std::vector<codegen::GatherRole> FusedTerms::roles(Pass pass) const {
-  std::vector<codegen::GatherRole> made;
-  for (const Role& role : roles_) {
-    made.push_back(gather_role(role.shape, pass, role.group, owner_width_));
+std::vector<codegen::GatherSlot> FusedTerms::block_slots(Pass pass) const {
+  std::vector<codegen::GatherSlot> made;
+  for (const BlockSlot& block_slot : block_slots_) {
+    made.push_back(gather_slot(block_slot.shape, pass, block_slot.group, block_width_));
     made.back().is_fused = true;
   }
   return made;
 }
 
 void FusedTerms::bind(BindingTable& table) const {
-  table.set(BufferRole::fused_owners, owners_);
+  table.set(BufferRole::fused_owners, blocks_);
   table.set(BufferRole::fused_starts, starts_);
   table.set(BufferRole::fused_index_columns, index_);
   table.set(BufferRole::fused_data_columns, data_);

@@ -38,32 +38,32 @@ GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
       partial_sums_(context, plan_) {
   cut_into_parts();
   dense_ = plan_.array != kScalars && parts_.size() == 1 && parts_[0].light &&
-           counts_up(plan_.owners) && counts_up(plan_.outputs);
+           counts_up(plan_.blocks) && counts_up(plan_.outputs);
   choose_workgroups();
-  role_entries_.resize(plan_.roles.size());
+  block_slot_entries_.resize(plan_.block_slots.size());
   for (std::size_t k = 0; k + 1 < plan_.starts.size(); ++k)
-    role_entries_[k % plan_.roles.size()] += plan_.starts[k + 1] - plan_.starts[k];
+    block_slot_entries_[k % plan_.block_slots.size()] += plan_.starts[k + 1] - plan_.starts[k];
   // Only what a change of data needs stays on the host.
   plan_.starts = {};
-  plan_.owners = {};
+  plan_.blocks = {};
   plan_.outputs = {};
 }
 
 void GatherSet::cut_into_parts() {
-  const auto roles = static_cast<std::uint32_t>(plan_.roles.size());
-  const auto items = static_cast<std::uint32_t>(plan_.owners.size());
+  const auto block_slots = static_cast<std::uint32_t>(plan_.block_slots.size());
+  const auto items = static_cast<std::uint32_t>(plan_.blocks.size());
   const std::uint64_t most_entries = columns_.most_entries();
-  const std::uint64_t most_items = context_.max_range() / (4 * (roles + 1));
-  const std::uint64_t most_span = most_owners(context_, plan_.owner_width, plan_.array == kScalars);
+  const std::uint64_t most_items = context_.max_range() / (4 * (block_slots + 1));
+  const std::uint64_t most_span = most_blocks(context_, plan_.block_width, plan_.array == kScalars);
   std::uint32_t first = 0;
   while (first < items) {
-    const std::uint32_t begin = plan_.starts[std::size_t{first} * roles];
+    const std::uint32_t begin = plan_.starts[std::size_t{first} * block_slots];
     const std::uint32_t end = first < plan_.light_items    ? plan_.light_items
                               : first < plan_.direct_items ? plan_.direct_items
                                                            : items;
     std::uint32_t last = first + 1;
     while (last < end && last - first < most_items &&
-           plan_.starts[(std::size_t{last} + 1) * roles] - begin <= most_entries &&
+           plan_.starts[(std::size_t{last} + 1) * block_slots] - begin <= most_entries &&
            (last >= plan_.direct_items || plan_.outputs[last] - plan_.outputs[first] < most_span)) {
       ++last;
     }
@@ -73,28 +73,28 @@ void GatherSet::cut_into_parts() {
 }
 
 void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
-  const std::size_t roles = plan_.roles.size();
+  const std::size_t block_slots = plan_.block_slots.size();
   Part part;
   part.items = last_item - first_item;
   part.direct = first_item < plan_.direct_items;
   part.light = first_item < plan_.light_items;
   part.first_output = plan_.outputs[first_item];
   part.last_output = plan_.outputs[last_item - 1];
-  const std::uint32_t first_entry = plan_.starts[first_item * roles];
-  std::vector<std::uint32_t> starts(plan_.starts.begin() + first_item * roles,
-                                    plan_.starts.begin() + last_item * roles + 1);
+  const std::uint32_t first_entry = plan_.starts[first_item * block_slots];
+  std::vector<std::uint32_t> starts(plan_.starts.begin() + first_item * block_slots,
+                                    plan_.starts.begin() + last_item * block_slots + 1);
   for (std::uint32_t& s : starts) s -= first_entry;
   const auto slice = [&](const std::vector<std::uint32_t>& all) {
     return std::span(all).subspan(first_item, part.items);
   };
   part.starts = make_buffer(context_, starts, view_.shape.name + "_starts");
-  part.owners = make_buffer(context_, slice(plan_.owners), view_.shape.name + "_owners");
+  part.blocks = make_buffer(context_, slice(plan_.blocks), view_.shape.name + "_owners");
   part.outputs = make_buffer(context_, slice(plan_.outputs), view_.shape.name + "_outputs");
   if (plan_.array == kScalars) {
     const auto outputs = slice(plan_.outputs);
     part.item_outputs.assign(outputs.begin(), outputs.end());
   }
-  part.columns = columns_.upload(first_entry, plan_.starts[last_item * roles] - first_entry);
+  part.columns = columns_.upload(first_entry, plan_.starts[last_item * block_slots] - first_entry);
   parts_.push_back(std::move(part));
 }
 
@@ -110,9 +110,10 @@ void GatherSet::upload_instances() {
 void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
   for (Part& part : parts_) {
     if (!part.direct || part.placed_outputs) continue;
-    std::vector<std::uint32_t> places = part.item_outputs;
-    for (std::uint32_t& place : places) place = positions[place];
-    part.placed_outputs = make_buffer(context_, places, view_.shape.name + "_placed_outputs");
+    std::vector<std::uint32_t> sum_positions = part.item_outputs;
+    for (std::uint32_t& sum_position : sum_positions) sum_position = positions[sum_position];
+    part.placed_outputs =
+        make_buffer(context_, sum_positions, view_.shape.name + "_placed_outputs");
   }
   partial_sums_.place_outputs(positions);
 }
@@ -140,10 +141,10 @@ bool GatherSet::has_heavy() const { return !std::ranges::all_of(parts_, &Part::l
 codegen::KernelRequest GatherSet::request(Pass pass, bool stored_terms, bool heavy) const {
   codegen::KernelRequest made =
       plan_.of_terms ? sum_terms_request(view_.shape, pass)
-      : stored_terms
-          ? sum_terms_request(view_.shape, pass, plan_.roles, plan_.owner_width)
-          : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width, lead().value_or(0));
-  made.dense_owners = dense_;
+      : stored_terms ? sum_terms_request(view_.shape, pass, plan_.block_slots, plan_.block_width)
+                     : gather_request(view_.shape, pass, plan_.block_slots, plan_.block_width,
+                                      lead().value_or(0));
+  made.dense_blocks = dense_;
   if (heavy) {
     made.name += "_shared";
     made.workgroup_items = true;
@@ -166,7 +167,7 @@ GatherSet::Kernels& GatherSet::kernels_of(const CommandList& list, const Run& wh
   const std::tuple key(what.pass, what.stored_terms, what.predicated);
   auto found = kernels_.find(key);
   if (found == kernels_.end() && list.declared() != nullptr) {
-    const std::uint32_t sums = sums_of_owner(what.pass, plan_.owner_width);
+    const std::uint32_t sums = sums_of_block(what.pass, plan_.block_width);
     found =
         kernels_.emplace(key, Kernels{.combine = partial_sums_.make_pass(sums, what.predicated)})
             .first;
@@ -178,10 +179,10 @@ GatherSet::Kernels& GatherSet::kernels_of(const CommandList& list, const Run& wh
   return found->second;
 }
 
-/// Its entries are evaluated for one role each.
+/// Its entries are evaluated for one block slot each.
 double GatherSet::instances_per_item(const Part& part) const {
   const double entries = part.columns.count;
-  return entries / static_cast<double>(std::max<std::size_t>(plan_.roles.size(), 1) *
+  return entries / static_cast<double>(std::max<std::size_t>(plan_.block_slots.size(), 1) *
                                        std::max<std::uint64_t>(part.items, 1));
 }
 
@@ -197,7 +198,7 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
   for (Part& part : parts_) {
     const bool placed = part.direct && target.positions != nullptr;
     table.set(BufferRole::starts, part.starts);
-    table.set(BufferRole::owners, part.owners);
+    table.set(BufferRole::owners, part.blocks);
     table.set(BufferRole::outputs, placed ? part.placed_outputs : part.outputs);
     table.set(BufferRole::entries, part.instances);
     columns_.bind(table, part.columns);
@@ -242,9 +243,9 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
 
 std::optional<std::size_t> GatherSet::lead() const {
   if (plan_.of_terms) return std::nullopt;
-  const auto found = std::ranges::find(role_entries_, view_.batch->size());
-  if (found == role_entries_.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - role_entries_.begin());
+  const auto found = std::ranges::find(block_slot_entries_, view_.batch->size());
+  if (found == block_slot_entries_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - block_slot_entries_.begin());
 }
 
 std::uint64_t GatherSet::most_costs() const {
@@ -262,15 +263,15 @@ const LoadedKernel& GatherSet::fused_kernel(const CommandList& list, codegen::Fu
                                             const FusedTerms* fused_terms) {
   return serving_kernel(context_, list, fused_kernels_[fusion], *view_.numbers, [&] {
     codegen::KernelRequest request =
-        gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
+        gather_request(view_.shape, Pass::jtjp, plan_.block_slots, plan_.block_width);
     request.name += "_fused";
     request.fusion = fusion;
     if (fused_terms != nullptr) {
-      for (codegen::GatherRole& role : fused_terms->roles(Pass::jtjp)) {
-        request.roles.push_back(std::move(role));
+      for (codegen::GatherSlot& block_slot : fused_terms->block_slots(Pass::jtjp)) {
+        request.block_slots.push_back(std::move(block_slot));
       }
     }
-    request.dense_owners = dense_;
+    request.dense_blocks = dense_;
     return request;
   });
 }
@@ -282,7 +283,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   const Part& part = parts_[0];
   BindingTable table = bind_operands(operands);
   table.set(BufferRole::starts, part.starts);
-  table.set(BufferRole::owners, part.owners);
+  table.set(BufferRole::owners, part.blocks);
   table.set(BufferRole::outputs, part.outputs);
   columns_.bind(table, part.columns);
   table.set({.instances_per_item = instances_per_item(part)});
@@ -340,11 +341,12 @@ GatherColumns::GatherColumns(Context& context, const BatchView& view, const Gath
     : context_(context), view_(view), plan_(plan) {
   if (plan.of_terms) return;
   const codegen::ColumnLayout& layout = view.shape.layout;
-  role_columns_ = entry_columns(layout, view.shape.groups, plan.roles, view.shape.flexible);
-  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
-    role_forms_.push_back(
-        find_entry_forms(*view.batch, layout, role_columns_[r], view.shape.groups[plan.roles[r]]));
-    const auto stored = std::ranges::count(role_forms_.back(), true, &EntryForm::stored);
+  block_slot_columns_ =
+      entry_columns(layout, view.shape.groups, plan.block_slots, view.shape.flexible);
+  for (std::size_t r = 0; r < plan.block_slots.size(); ++r) {
+    block_slot_forms_.push_back(find_entry_forms(*view.batch, layout, block_slot_columns_[r],
+                                                 view.shape.groups[plan.block_slots[r]]));
+    const auto stored = std::ranges::count(block_slot_forms_.back(), true, &EntryForm::stored);
     columns_ = std::max(columns_, static_cast<std::uint32_t>(stored));
   }
 }
@@ -354,7 +356,7 @@ std::uint64_t GatherColumns::most_entries() const {
       {4ull * columns_, 4ull,
        std::uint64_t{context_.element_bytes()} * view_.shape.layout.data_columns});
   std::uint64_t shared = view_.shape.layout.data_columns;
-  for (const std::vector<EntryForm>& forms : role_forms_) shared += forms.size();
+  for (const std::vector<EntryForm>& forms : block_slot_forms_) shared += forms.size();
   shared = std::min(context_.max_range(), shared * sizeof(double));
   return (context_.max_range() - shared) / bytes;
 }
@@ -385,13 +387,13 @@ std::span<const std::uint32_t> GatherColumns::instances(const Piece& piece) cons
   return std::span(plan_.instances).subspan(piece.first, piece.count);
 }
 
-/// Words by form. The stored columns of a role are the first ones, in their order.
+/// Words by form. The stored columns of a block slot are the first ones, in their order.
 void GatherColumns::place_index(Piece& piece) const {
   std::uint32_t position = columns_ * piece.count;
-  for (std::size_t r = 0; r < role_columns_.size(); ++r) {
-    std::uint32_t stored = role_columns_[r].fixed;
-    for (std::size_t c = role_columns_[r].fixed; c < role_forms_[r].size(); ++c) {
-      const EntryForm& form = role_forms_[r][c];
+  for (std::size_t r = 0; r < block_slot_columns_.size(); ++r) {
+    std::uint32_t stored = block_slot_columns_[r].fixed;
+    for (std::size_t c = block_slot_columns_[r].fixed; c < block_slot_forms_[r].size(); ++c) {
+      const EntryForm& form = block_slot_forms_[r][c];
       piece.words.index.push_back(form.stored ? codegen::form_by_row(stored++ * piece.count)
                                               : codegen::form_shared(position++));
       piece.words.step.push_back(form.stored ? 0 : form.step);
@@ -399,22 +401,22 @@ void GatherColumns::place_index(Piece& piece) const {
   }
 }
 
-/// Entries of a role read that role's columns; roles of one owner are neighbours.
+/// Entries of a block slot read that block slot's columns; block slots of one block are neighbours.
 ir::UnsetVector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) const {
   const StoredColumns stored = stored_columns(view_.shape.layout);
   std::map<std::uint32_t, ir::UnsetVector<std::uint32_t>> sources;  // by column of the layout
-  std::vector<std::vector<const std::uint32_t*>> of_role(role_columns_.size());
+  std::vector<std::vector<const std::uint32_t*>> of_block_slot(block_slot_columns_.size());
   std::vector<std::uint32_t> shared;
-  for (std::size_t r = 0; r < role_columns_.size(); ++r) {
-    for (std::size_t c = 0; c < role_forms_[r].size(); ++c) {
-      const std::uint32_t column = role_columns_[r].index_columns[c];
-      if (!role_forms_[r][c].stored) {
-        shared.push_back(role_forms_[r][c].base);
+  for (std::size_t r = 0; r < block_slot_columns_.size(); ++r) {
+    for (std::size_t c = 0; c < block_slot_forms_[r].size(); ++c) {
+      const std::uint32_t column = block_slot_columns_[r].index_columns[c];
+      if (!block_slot_forms_[r][c].stored) {
+        shared.push_back(block_slot_forms_[r][c].base);
         continue;
       }
       auto& source = sources[column];
       if (source.empty()) source = whole_column<std::uint32_t>(*view_.batch, stored.index[column]);
-      of_role[r].push_back(source.data());
+      of_block_slot[r].push_back(source.data());
     }
   }
   ir::UnsetVector<std::uint32_t> columns(std::size_t{columns_} * piece.count + shared.size());
@@ -426,7 +428,7 @@ ir::UnsetVector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) 
       const std::uint32_t from = std::max(plan_.starts[k], first) - first;
       const std::uint32_t to = std::max(std::min(plan_.starts[k + 1], last), first) - first;
       std::uint32_t* out = columns.data();
-      for (const std::uint32_t* source : of_role[k % of_role.size()]) {
+      for (const std::uint32_t* source : of_block_slot[k % of_block_slot.size()]) {
         for (std::uint32_t e = from; e < to; ++e) out[e] = source[at[e]];
         out += piece.count;
       }
@@ -499,8 +501,8 @@ void bind_sinks(BindingTable& table, const ValueSinks& sinks) {
   if (sinks.rows != nullptr) table.set(BufferRole::rows, *sinks.rows);
 }
 
-std::uint64_t most_owners(const Context& context, std::uint32_t width, bool scalars) {
-  // A scalar's place among packed triangles of blocks up to the greatest width.
+std::uint64_t most_blocks(const Context& context, std::uint32_t width, bool scalars) {
+  // A scalar's offset among packed triangles of blocks up to the greatest width.
   const std::uint64_t sums = scalars                            ? (codegen::kMaxBlockWidth + 2) / 2
                              : width <= codegen::kMaxBlockWidth ? width * (width + 1) / 2
                                                                 : width;
@@ -530,13 +532,13 @@ std::uint32_t bind_target(const Context& context, BindingTable& table, const Sum
 
 PartialSums::PartialSums(Context& context, const GatherPlan& plan)
     : context_(context), partials_(plan.partials) {
-  const std::uint64_t most_span = most_owners(context, plan.owner_width, plan.array == kScalars);
+  const std::uint64_t most_span = most_blocks(context, plan.block_width, plan.array == kScalars);
   std::uint64_t most = 0;
   for (const GatherPlan::Level& level : plan.levels) {
     for (std::size_t first = 0; first < level.target.size();) {
       std::size_t last = first + 1;
       while (last < level.target.size() &&
-             (!level.to_owners || level.target[last] - level.target[first] < most_span)) {
+             (!level.to_blocks || level.target[last] - level.target[first] < most_span)) {
         ++last;
       }
       add_level(level, first, last);
@@ -549,7 +551,7 @@ PartialSums::PartialSums(Context& context, const GatherPlan& plan)
 }
 
 void PartialSums::add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last) {
-  Level part{.to_owners = level.to_owners};
+  Level part{.to_blocks = level.to_blocks};
   std::vector<std::uint32_t> starts = {0};
   for (std::size_t k = first; k < last; ++k) {
     for (std::uint32_t p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
@@ -560,7 +562,7 @@ void PartialSums::add_level(const GatherPlan::Level& level, std::size_t first, s
   const auto targets = std::span(level.target).subspan(first, last - first);
   part.targets.assign(targets.begin(), targets.end());
   part.starts = make_buffer(context_, starts, "level_starts");
-  part.owners = make_buffer(context_, targets, "level_owners");
+  part.blocks = make_buffer(context_, targets, "level_owners");
   part.outputs = make_buffer(context_, targets, "level_outputs");
   levels_.push_back(std::move(part));
 }
@@ -588,32 +590,32 @@ void PartialSums::record(CommandList& list, const Pass& pass, BindingTable table
   std::size_t source = 0;
   for (const Level& level : levels_) {
     list.barrier();
-    const bool placed = level.to_owners && target.positions != nullptr;
+    const bool placed = level.to_blocks && target.positions != nullptr;
     table.set(BufferRole::starts, level.starts);
-    table.set(BufferRole::owners, level.owners);
+    table.set(BufferRole::owners, level.blocks);
     table.set(BufferRole::outputs, placed ? level.placed_outputs : level.outputs);
     table.set(BufferRole::entries, level.entries.at(pass.sums));
     table.set(BufferRole::terms, pass.partials[source]);
     codegen::PushConstants push;
     push.out_stride = 1;
-    if (level.to_owners) {
+    if (level.to_blocks) {
       push.out_first = bind_target(context_, table, target, pass.sums, level.targets.front(),
                                    level.targets.back());
     } else {
       table.set(BufferRole::results, pass.partials[1 - source]);
     }
-    push.overwrite = !level.to_owners || target.overwrite;
+    push.overwrite = !level.to_blocks || target.overwrite;
     dispatch_all(context_, list, pass.combine, table, push, level.targets.size());
-    if (!level.to_owners) source = 1 - source;
+    if (!level.to_blocks) source = 1 - source;
   }
 }
 
 void PartialSums::place_outputs(const std::vector<std::uint32_t>& positions) {
   for (Level& level : levels_) {
-    if (!level.to_owners || level.placed_outputs) continue;
-    std::vector<std::uint32_t> places = level.targets;
-    for (std::uint32_t& place : places) place = positions[place];
-    level.placed_outputs = make_buffer(context_, places, "level_placed_outputs");
+    if (!level.to_blocks || level.placed_outputs) continue;
+    std::vector<std::uint32_t> sum_positions = level.targets;
+    for (std::uint32_t& sum_position : sum_positions) sum_position = positions[sum_position];
+    level.placed_outputs = make_buffer(context_, sum_positions, "level_placed_outputs");
   }
 }
 

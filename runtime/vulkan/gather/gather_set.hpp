@@ -1,4 +1,4 @@
-// Sums of terms by owner on the device: work items in parts, and their kernels.
+// Sums of terms by block on the device: work items in parts, and their kernels.
 #pragma once
 
 #include <algorithm>
@@ -77,9 +77,9 @@ class GatherColumns {
   Context& context_;
   const BatchView& view_;
   const GatherPlan& plan_;
-  std::uint32_t columns_ = 0;  // stored index columns of an entry, the most of any role
-  std::vector<EntryColumns> role_columns_;
-  std::vector<std::vector<EntryForm>> role_forms_;
+  std::uint32_t columns_ = 0;  // stored index columns of an entry, the most of any block slot
+  std::vector<EntryColumns> block_slot_columns_;
+  std::vector<std::vector<EntryForm>> block_slot_forms_;
 };
 
 /// Vectors that kernels read, in the precision of the engine.
@@ -96,13 +96,13 @@ struct Operands {
 /// Target of the sums of an accumulating pass.
 struct SumTarget {
   const Buffer* out = nullptr;
-  std::uint64_t first = 0;  ///< position of owner 0's first sum
-  bool overwrite = false;   ///< every owner is written by this set: store instead of adding
-  /// Owners of single scalars only: position of each scalar's sum, instead of first + scalar.
+  std::uint64_t first = 0;  ///< position of block 0's first sum
+  bool overwrite = false;   ///< every block is written by this set: store instead of adding
+  /// Blocks of single scalars only: position of each scalar's sum, instead of first + scalar.
   const std::vector<std::uint32_t>* positions = nullptr;
 };
 
-/// Targets of a pass with values (has_values) for results that are not summed by owner.
+/// Targets of a pass with values (has_values) for results that are not summed by block.
 struct ValueSinks {
   const Buffer* costs = nullptr;  ///< partial sums
   std::uint32_t next = 0;         ///< next partial sum; moved past written ones
@@ -125,27 +125,27 @@ struct FusedOperands {
   const FusedTerms* fused_terms = nullptr;
 };
 
-/// Binds operands by role; a kernel reads those that it needs.
+/// Binds operands by the role of their buffer; a kernel reads those that it needs.
 BindingTable bind_operands(const Operands& operands);
 void bind_sinks(BindingTable& table, const ValueSinks& sinks);
-/// Binds what a dispatch writes for owners first_output to last_output, `sums` numbers each: all of
-/// the target or, beyond a range, the part around these owners. Returns the position of owner 0 in
+/// Binds what a dispatch writes for blocks first_output to last_output, `sums` numbers each: all of
+/// the target or, beyond a range, the part around these blocks. Returns the position of block 0 in
 /// what is bound, modulo 2^32.
 std::uint32_t bind_target(const Context& context, BindingTable& table, const SumTarget& target,
                           std::uint32_t sums, std::uint32_t first_output,
                           std::uint32_t last_output);
-/// Owners between the first and the last of a dispatch, at most, so that their sums fit a range.
+/// Blocks between the first and the last of a dispatch, at most, so that their sums fit a range.
 ///
-///   scalars  owners are single scalars
-std::uint64_t most_owners(const Context& context, std::uint32_t owner_width, bool scalars);
+///   scalars  blocks are single scalars
+std::uint64_t most_blocks(const Context& context, std::uint32_t block_width, bool scalars);
 
 /// Levels of partial sums of one gather plan. Each level sums those of the level before, the last
-/// one to owners.
+/// one to blocks.
 class PartialSums {
  public:
   /// The kernel of a pass, and where partial sums lie; null if there are no levels.
   struct Pass {
-    std::uint32_t sums = 0;  ///< numbers per owner
+    std::uint32_t sums = 0;  ///< numbers per block
     LoadedKernel combine;
     std::array<Buffer, 2> partials;  ///< take turns from level to level
   };
@@ -157,16 +157,16 @@ class PartialSums {
   /// Sums pass.partials[0] to the target; positions of that are known by place_outputs().
   void record(CommandList& list, const Pass& pass, BindingTable table,
               const SumTarget& target) const;
-  /// For owners of single scalars: positions of their sums.
+  /// For blocks of single scalars: positions of their sums.
   void place_outputs(const std::vector<std::uint32_t>& positions);
 
  private:
   struct Level {
-    Buffer starts, owners, outputs, placed_outputs;
+    Buffer starts, blocks, outputs, placed_outputs;
     std::vector<std::uint32_t> targets;
-    bool to_owners = false;
+    bool to_blocks = false;
     std::vector<std::uint32_t> partials;      // by entry
-    std::map<std::uint32_t, Buffer> entries;  // by sums of an owner
+    std::map<std::uint32_t, Buffer> entries;  // by sums of a block
   };
   void add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last);
 
@@ -176,7 +176,7 @@ class PartialSums {
   std::vector<Level> levels_;
 };
 
-/// One plan of a batch (the owners of one array) on the device.
+/// One plan of a batch (the blocks of one array) on the device.
 class GatherSet {
  public:
   GatherSet(Context& context, const BatchView& view, GatherPlan plan);
@@ -184,14 +184,14 @@ class GatherSet {
   std::uint32_t array() const { return plan_.array; }
   std::uint64_t x_first() const { return plan_.x_first; }
   bool covers_all() const { return plan_.covers_all; }
-  std::size_t roles() const { return plan_.roles.size(); }
+  std::size_t block_slots() const { return plan_.block_slots.size(); }
   std::uint64_t entries() const { return plan_.instances.size(); }
-  /// By role.
-  std::span<const std::uint64_t> role_entries() const { return role_entries_; }
-  /// Groups of the shape, by role.
-  std::span<const std::uint32_t> role_groups() const { return plan_.roles; }
+  /// By block slot.
+  std::span<const std::uint64_t> block_slot_entries() const { return block_slot_entries_; }
+  /// Groups of the shape, by block slot.
+  std::span<const std::uint32_t> block_slot_groups() const { return plan_.block_slots; }
   const BatchView& view() const { return view_; }
-  std::uint32_t owner_width() const { return plan_.owner_width; }
+  std::uint32_t block_width() const { return plan_.block_width; }
 
   /// Hash of the sources that evaluate `pass` and sum.
   ir::Hash128 source_hash(Pass pass);
@@ -199,11 +199,11 @@ class GatherSet {
   /// dispatches of residual kernels.
   std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target,
                        ValueSinks* sinks = nullptr);
-  /// A role in which every instance has an entry, if there is one.
+  /// A block slot in which every instance has an entry, if there is one.
   std::optional<std::size_t> lead() const;
   /// Partial sums of the cost that a pass with values writes, at most.
   std::uint64_t most_costs() const;
-  /// True if one dispatch evaluates the whole set, and each owner has one work item.
+  /// True if one dispatch evaluates the whole set, and each block has one work item.
   bool can_fuse() const;
   /// Form::gather fused with conjugate gradients. Returns the number of partial sums of p·q.
   std::uint32_t record_fused(CommandList& list, codegen::Fusion fusion, const Operands& operands,
@@ -223,12 +223,12 @@ class GatherSet {
  private:
   struct Part {  // a range of work items whose columns fit into one range
     std::uint32_t items = 0;
-    bool direct = true;  // writes to owners
+    bool direct = true;  // writes to blocks
     bool light = true;   // an item is for one invocation, not for a workgroup
-    std::uint32_t first_output = 0, last_output = 0;  // owners of direct items
-    Buffer starts, owners, outputs, placed_outputs, instances;
+    std::uint32_t first_output = 0, last_output = 0;  // blocks of direct items
+    Buffer starts, blocks, outputs, placed_outputs, instances;
     GatherColumns::Piece columns;             // columns of its entries
-    std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
+    std::vector<std::uint32_t> item_outputs;  // kept for blocks of single scalars
   };
   struct Kernels {
     TermKernel sum;    // evaluates and sums, or sums stored terms
@@ -265,9 +265,9 @@ class GatherSet {
   BatchView view_;
   GatherPlan plan_;
   GatherColumns columns_;
-  bool dense_ = false;            // work item w is owner w, in all parts
+  bool dense_ = false;            // work item w is block w, in all parts
   std::uint32_t heavy_size_ = 0;  // invocations that share a heavy item
-  std::vector<std::uint64_t> role_entries_;
+  std::vector<std::uint64_t> block_slot_entries_;
   std::vector<Part> parts_;
   PartialSums partial_sums_;
   std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated

@@ -44,7 +44,7 @@ DeviceFactor::DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan
   fronts_ = words(plan.fronts);
   entries_ = words(plan.entry_words());
   items_ = words(plan.items);
-  places_ = words(plan.places);
+  parent_rows_ = words(plan.parent_rows);
   row_scalars_ = words(plan.row_scalars);
   cuts_ = words(plan.cuts);
   pivot_scalars_ = words(plan.pivot_scalars);
@@ -59,8 +59,8 @@ DeviceFactor::DeviceFactor(Context& context, VectorOps& vectors, const LevelPlan
 std::uint64_t DeviceFactor::bytes() const {
   std::uint64_t sum = 0;
   for (const Buffer* buffer :
-       {&fronts_, &entries_, &items_, &places_, &row_scalars_, &cuts_, &pivot_scalars_, &panels_,
-        &updates_[0], &updates_[1], &fronts_vectors_, &solved_, &status_, &limits_})
+       {&fronts_, &entries_, &items_, &parent_rows_, &row_scalars_, &cuts_, &pivot_scalars_,
+        &panels_, &updates_[0], &updates_[1], &fronts_vectors_, &solved_, &status_, &limits_})
     sum += buffer->size();
   return sum;
 }
@@ -88,7 +88,7 @@ void DeviceFactor::record_items(CommandList& list, Kernel kernel, const Items& i
 template <class Kernel>
 Kernel DeviceFactor::with_children(Kernel kernel) const {
   kernel.buffers.cuts = cuts_;
-  kernel.buffers.places = places_;
+  kernel.buffers.places = parent_rows_;
   return kernel;
 }
 
@@ -261,7 +261,7 @@ void HostMatrixFactor::record_factor(CommandList& list, AdmittedPivots admitted)
   vectors_.record_read(list);
 }
 
-/// By place in the order.
+/// By position in the order.
 std::vector<DeviceFactor::PivotStatus> HostMatrixFactor::read_status() {
   std::vector<std::uint32_t> words(order_.size());
   context_.device->download<std::uint32_t>(factor_->status(), words);
@@ -296,11 +296,11 @@ FactorReport HostMatrixFactor::factor(std::span<const double> values, const Pivo
       std::ranges::find_if(
           status, [](const DeviceFactor::PivotStatus& step) { return step.refused != 0; }) -
       status.begin());
-  const auto place = failed + status[failed].refused - 1;
+  const auto position = failed + status[failed].refused - 1;
   const bool finite =
       std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
   return {.end = finite ? FactorEnd::not_positive : FactorEnd::not_finite,
-          .column = order_[place],
+          .column = order_[position],
           .pivot = std::numeric_limits<double>::quiet_NaN()};
 }
 

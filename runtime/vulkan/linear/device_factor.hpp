@@ -59,7 +59,8 @@ class DeviceFactor {
   /// Scalar::state: converged, or breakdown if a pivot was refused; no iterations; vanished.
   void record_finish(CommandList& list);
 
-  /// By place in the order, after record_factor(): a PivotStatus at the first pivot of each step.
+  /// By position in the order, after record_factor(): a PivotStatus at the first pivot of each
+  /// step.
   const Buffer& status() const { return status_; }
   /// Bytes of its buffers.
   std::uint64_t bytes() const;
@@ -87,7 +88,7 @@ class DeviceFactor {
   std::vector<LevelPlan::Range> ranges_;
   std::uint32_t unknowns_ = 0;
   std::uint64_t predicted_ = 0;
-  Buffer fronts_, entries_, items_, places_, row_scalars_, cuts_, pivot_scalars_;
+  Buffer fronts_, entries_, items_, parent_rows_, row_scalars_, cuts_, pivot_scalars_;
   Buffer panels_, updates_[2], fronts_vectors_, solved_, status_;
   Buffer limits_;  // by scalar
 };

@@ -76,10 +76,10 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
     return make_numbers(context, count, "schur_numbers");
   };
   diagonal_ = make_buffer(context, diagonal_positions, "schur_words");
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
   for (const std::uint32_t first : plan_.eliminated)
-    places.insert(places.end(), {first, diagonal_positions[first]});
-  eliminated_places_ = words(places);
+    positions.insert(positions.end(), {first, diagonal_positions[first]});
+  eliminated_positions_ = words(positions);
   eliminated_ = words(plan_.eliminated);
   coupling_words_ = words(plan_.coupling_words);
   kept_scalars_ = words(plan_.kept_scalar);
@@ -135,7 +135,7 @@ void DeviceSchur::record_elimination(CommandList& list, const SchurOperands& wit
                   {.blocks = *with.blocks,
                    .damping = *with.damping,
                    .inverse_blocks = values_.inverses,
-                   .places = eliminated_places_,
+                   .places = eliminated_positions_,
                    .fixed_scalars = *with.fixed});
   list.barrier();
   for (const BlockShape& group : plan_.couplings) {
@@ -303,13 +303,13 @@ ReducedSystem::ReducedSystem(Context& context, VectorOps& vectors, const SchurPl
   const auto numbers = [&](std::uint64_t count) {
     return make_numbers(context, count, "schur_numbers");
   };
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
   for (const SchurPlan::Blocks& range : plan.kept_widths) {
     for (std::uint32_t b = 0; b < range.count; ++b)
-      places.insert(places.end(), {range.position + b * range.width,
-                                   range.inverse + b * range.width * (range.width + 1) / 2});
+      positions.insert(positions.end(), {range.position + b * range.width,
+                                         range.inverse + b * range.width * (range.width + 1) / 2});
   }
-  places_ = words(places);
+  block_positions_ = words(positions);
   rows_ = words(scalar_rows(plan));
   columns_ = words(plan.complement.columns());
   input_ = {numbers(plan.complement.values()), numbers(plan.packed), numbers(n)};
@@ -359,7 +359,7 @@ void ReducedSystem::record_begin(CommandList& list) {
                   {.blocks = input_.packed_blocks,
                    .damping = no_damping_,
                    .inverse_blocks = inverse_blocks_,
-                   .places = places_,
+                   .places = block_positions_,
                    .fixed_scalars = none_fixed_});
 }
 

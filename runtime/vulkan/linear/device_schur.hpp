@@ -55,7 +55,7 @@ class ReducedSystem final : public DeviceSystem {
   const SchurPlan& plan_;
   std::uint32_t lanes_ = 1;  // invocations that share a row of a product
   Input input_;
-  Buffer rows_, columns_, places_;
+  Buffer rows_, columns_, block_positions_;
   Buffer inverse_blocks_;
   Buffer no_damping_, none_fixed_;  // zeros
   struct Vectors {
@@ -133,8 +133,8 @@ class DeviceSchur {
   std::uint32_t gradient_lanes_ = 1;      // invocations that share a row of the reduced gradient
   std::vector<DeviceProducts> products_;
   std::vector<Buffer> jacobians_;  // by products
-  Buffer diagonal_;                // places of scalars in the packed blocks
-  Buffer eliminated_, eliminated_places_, coupling_words_, kept_scalars_;
+  Buffer diagonal_;                // offsets of scalars in the packed blocks
+  Buffer eliminated_, eliminated_positions_, coupling_words_, kept_scalars_;
   Lists back_lists_, row_lists_, piece_lists_, block_lists_;
   struct Values {  // of blocks, at their positions in the plan
     Buffer meetings, couplings, inverses, pieces;

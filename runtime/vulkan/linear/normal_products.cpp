@@ -137,13 +137,13 @@ bool NormalProducts::can_fuse() {
 std::vector<FusedProduct> NormalProducts::find_fused() {
   std::vector<FusedProduct> order;
   std::map<std::uint32_t, std::vector<const GatherSet*>> to_fuse;  // by array
-  std::map<std::uint32_t, std::size_t> roles;
+  std::map<std::uint32_t, std::size_t> block_slots;
   for (const GatherUse& use : sums_.gather_order(Pass::jtjp)) {
     const std::uint32_t array = use.set->array();
     const bool fuses = !use.covers && FusedTerms::can_fuse(*use.set, problem_.model()) &&
-                       roles[array] + use.set->roles() <= FusedTerms::kMostRoles;
+                       block_slots[array] + use.set->block_slots() <= FusedTerms::kMostBlockSlots;
     if (fuses) {
-      roles[array] += use.set->roles();
+      block_slots[array] += use.set->block_slots();
       to_fuse[array].push_back(use.set);
     } else {
       const Fusion first = order.empty() ? Fusion::decides : Fusion::begins;

@@ -37,7 +37,7 @@ class NormalProducts : Part {
   void record(CommandList& list, const Operands& operands, const Buffer& out);
   /// Null where products are not made from it.
   DeviceMatrix* matrix() const { return made_->matrix.get(); }
-  /// True if every owner is written by one work item of one dispatch: the product can bring the
+  /// True if every block is written by one work item of one dispatch: the product can bring the
   /// direction up to date as it reads it.
   bool can_fuse();
   /// The dispatches of one that does.

@@ -19,8 +19,9 @@ namespace topograd::runtime::vulkan {
 /// exchanges borders and sums by chunk, and decides. An iteration is two submissions.
 ///
 /// Ghosts of the direction are not exchanged: each part makes them from those of the preconditioned
-/// residual, by the operations of their owners, and those of δ from them. Where some parts are on
-/// CPUs (ModelPart::mixed), directions are exchanged, as there, by one more submission.
+/// residual, by the operations of the parts that own them, and those of δ from them. Where some
+/// parts are on CPUs (ModelPart::mixed), directions are exchanged, as there, by one more
+/// submission.
 class PartGradients : Part {
  public:
   /// All of these outlive it.
@@ -91,7 +92,7 @@ class PartSteps final : public DampedSteps, public StepLengths, public LastStep,
   void record_mask(CommandList& list);
   void record_scale(CommandList& list, const StepRequest& request);
   void scale(const StepRequest& request);
-  /// The step and its ghosts are those of the owners.
+  /// The step is known, its ghosts included.
   void share_step();
   double cost_by(const Recorded& list, ChunkColumns& columns);
   template <class T>

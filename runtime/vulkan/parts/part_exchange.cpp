@@ -145,8 +145,8 @@ PartGhosts::PartGhosts(const Part& part, PartLink& link, PartWork& work)
       work_(work),
       borders_(static_cast<std::uint32_t>(link.borders().size())),
       ghosts_(static_cast<std::uint32_t>(link.ghosts().size())),
-      border_places_(make_buffer(context_, link.borders(), "borders")),
-      ghost_places_(make_buffer(context_, link.ghosts(), "ghosts")),
+      border_scalars_(make_buffer(context_, link.borders(), "borders")),
+      ghost_scalars_(make_buffer(context_, link.ghosts(), "ghosts")),
       packed_(host_numbers(context_, borders_, MemoryKind::Readback, "packed")),
       received_(host_numbers(context_, ghosts_, MemoryKind::Upload, "received")),
       out_(context_.wide() ? 0 : borders_),
@@ -154,7 +154,7 @@ PartGhosts::PartGhosts(const Part& part, PartLink& link, PartWork& work)
 
 void PartGhosts::record_pack(CommandList& list, const Buffer& v) {
   if (borders_ == 0) return;
-  v_.ops->record(list, kernel::pack{{.source = v, .result = packed_, .places = border_places_},
+  v_.ops->record(list, kernel::pack{{.source = v, .result = packed_, .places = border_scalars_},
                                     {.count = borders_}});
 }
 
@@ -176,7 +176,7 @@ void PartGhosts::exchange_narrow() {
 
 void PartGhosts::record_unpack(CommandList& list, const Buffer& v) {
   if (ghosts_ == 0) return;
-  v_.ops->record(list, kernel::unpack{{.source = received_, .result = v, .places = ghost_places_},
+  v_.ops->record(list, kernel::unpack{{.source = received_, .result = v, .places = ghost_scalars_},
                                       {.count = ghosts_}});
 }
 

@@ -113,8 +113,9 @@ class PartCosts : Part {
   std::vector<Instances> instances_;  // by term
 };
 
-/// Gives ghosts on the device the numbers of their owners. Only numbers at borders come to the
-/// host: a list packs them, exchange() sends them, and a later list unpacks those that came.
+/// Copies to ghosts on the device the numbers of the parts that own them. Only numbers at borders
+/// come to the host: a list packs them, exchange() sends them, and a later list unpacks those that
+/// came.
 class PartGhosts : Part {
  public:
   ///   link, work  outlive it
@@ -133,9 +134,9 @@ class PartGhosts : Part {
   PartLink& link_;
   PartWork& work_;
   std::uint32_t borders_, ghosts_;
-  Buffer border_places_, ghost_places_;  // scalars of the part
-  Buffer packed_, received_;             // in memory of the host
-  std::vector<double> out_, in_;         // copies for numbers in f32
+  Buffer border_scalars_, ghost_scalars_;  // scalars of the part
+  Buffer packed_, received_;               // in memory of the host
+  std::vector<double> out_, in_;           // copies for numbers in f32
 };
 
 }  // namespace topograd::runtime::vulkan

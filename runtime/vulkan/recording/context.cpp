@@ -137,8 +137,8 @@ const LoadedKernel& serving_kernel(Context& context, const CommandList& list, Te
   if (declares && context.code == Code::make && !kernel.coded && !numbers.empty()) {
     codegen::KernelRequest made = request();
     put_in(made.program, numbers);
-    for (codegen::GatherRole& role : made.roles) {
-      if (!role.is_fused) put_in(role.program, numbers);
+    for (codegen::GatherSlot& block_slot : made.block_slots) {
+      if (!block_slot.is_fused) put_in(block_slot.program, numbers);
     }
     kernel.coded = load_kernel(context, std::move(made));
   }

@@ -47,7 +47,7 @@ struct Context : LaunchContext {
   /// Workgroup size of kernels that share work items of so many entries, on average.
   std::uint32_t item_workgroup_size(std::uint64_t entries) const;
   /// Columns that need not be stored are not. A device that waits for memory gains by it, the
-  /// software device loses: there a load at a place that is not known to move with the invocation
+  /// software device loses: there a load at an index that is not known to move with the invocation
   /// costs more than the memory that it spares.
   bool flexible_columns = true;
   /// Numbers that all instances of a term share become code, of so many of them.

@@ -1,4 +1,4 @@
-// Sizes and places of vectors and diagonal blocks.
+// Sizes and offsets of vectors and diagonal blocks.
 #include "step_vectors.hpp"
 
 #include "../../../ir/error.hpp"

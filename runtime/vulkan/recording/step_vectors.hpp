@@ -11,7 +11,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Place of the diagonal blocks of an array, and the width of the blocks that are inverted.
+/// Offset of the diagonal blocks of an array, and the width of the blocks that are inverted.
 struct BlockRange {
   std::uint32_t x_first = 0;       ///< first scalar of the array
   std::uint32_t blocks_first = 0;  ///< position of its first packed triangle
@@ -101,9 +101,9 @@ struct StepVectors {
 
   std::vector<BlockRange> array_blocks;           ///< by array
   std::vector<BlockRange> blocks;                 ///< the same in pieces that fit a range
-  std::vector<std::uint32_t> diagonal_positions;  ///< by scalar: its place in the packed blocks
+  std::vector<std::uint32_t> diagonal_positions;  ///< by scalar: its offset in the packed blocks
   std::uint64_t packed_blocks = 0;
-  std::uint32_t most_sums = 0;  ///< places for partial sums of a preconditioner
+  std::uint32_t most_sums = 0;  ///< entries for partial sums of a preconditioner
 
  private:
   void lay_out_blocks(const Model& model);

@@ -39,7 +39,7 @@ struct Part {
 #define TG_SCALARS(access, ...)
 #define TG_DECISION(access, ...) Part decision = {};
 #define TG_PUSH(name, word) std::uint32_t name = 0;
-#define TG_PLACE(name, word) codegen::Scalar name = codegen::Scalar::zero;
+#define TG_SCALAR_INDEX(name, word) codegen::Scalar name = codegen::Scalar::zero;
 #define TG_KERNEL(kernel, buffer_members, push_members, ...)            \
   struct kernel {                                                       \
     static constexpr codegen::VectorOp kOp = codegen::VectorOp::kernel; \
@@ -61,7 +61,7 @@ struct Part {
 #undef TG_SCALARS
 #undef TG_DECISION
 #undef TG_PUSH
-#undef TG_PLACE
+#undef TG_SCALAR_INDEX
 #undef TG_KERNEL
 
 }  // namespace topograd::runtime::vulkan::kernel

@@ -34,8 +34,8 @@ void record_trial_gradient(CommandList& list, std::uint64_t scalars, const StepV
 
 namespace {
 
-codegen::Scalar user_scalar(std::uint32_t place) {
-  return static_cast<codegen::Scalar>(codegen::slot(codegen::Scalar::user) + place);
+codegen::Scalar user_scalar(std::uint32_t number) {
+  return static_cast<codegen::Scalar>(codegen::slot(codegen::Scalar::user) + number);
 }
 
 }  // namespace
@@ -212,8 +212,8 @@ constexpr std::uint32_t kVectorAlignment = 256;
 /// Workgroups of all products of a trial, for each that one grid-stride loop takes.
 constexpr std::uint32_t kDotsOfLoop = 4;
 
-constexpr Scalar user(std::uint32_t place) {
-  return static_cast<Scalar>(slot(Scalar::user) + place);
+constexpr Scalar user(std::uint32_t number) {
+  return static_cast<Scalar>(slot(Scalar::user) + number);
 }
 constexpr Scalar kLength = user(0);  ///< step length of the trial
 constexpr Scalar kSlope = user(1);   ///< slope along the direction
@@ -398,14 +398,14 @@ void DeviceDescent::record_dots(CommandList& list, const Buffer& rows, std::uint
 
 void DeviceDescent::record_pair(CommandList& list, std::uint32_t pair) {
   list.barrier();
-  const auto place = [&](std::uint32_t vector) -> std::pair<const Buffer*, std::uint64_t> {
+  const auto part_of = [&](std::uint32_t vector) -> std::pair<const Buffer*, std::uint64_t> {
     const auto page = std::ranges::find_if(
         pages_, [&](const Page& one) { return vector < one.first + one.count; });
     return {&page->vectors,
             std::uint64_t{vector - page->first} * stride_ * context_.element_bytes()};
   };
-  const auto [s, s_offset] = place(2 * pair);
-  const auto [y, y_offset] = place(2 * pair + 1);
+  const auto [s, s_offset] = part_of(2 * pair);
+  const auto [y, y_offset] = part_of(2 * pair + 1);
   combine(list, v_.step, v_.step, *s, kKeptLength, Scalar::zero, s_offset);
   list.copy(change_, 0, *y, y_offset, bytes());
 }

@@ -56,7 +56,7 @@ class DeviceDescent final : public DescentSteps, Part {
   void record_dots(CommandList& list, const Buffer& rows, std::uint32_t first, std::uint32_t count);
   /// Submits the commands that wait.
   void flush();
-  /// s = length d and y of the trial that is kept, to their places.
+  /// s = length d and y of the trial that is kept, to their slots of the history.
   void record_pair(CommandList& list, std::uint32_t pair);
   /// out = in_a a + in_b b
   void combine(CommandList& list, const Buffer& a, const Buffer& b, const Buffer& out,

@@ -157,10 +157,10 @@ DeviceManifolds::MatrixVectors DeviceManifolds::vectors_of(
   const std::vector<Basis> bases = bases_of(numbers);
   VectorLists rows, columns;
   const auto add = [](VectorLists& lists, const Basis& basis, std::uint32_t vectors,
-                      const std::array<std::uint32_t, 3>& place) {
+                      const std::array<std::uint32_t, 3>& location) {
     if (basis.piece == Basis::kNone) return;
     std::vector<std::uint32_t>& list = lists[{basis.piece, vectors}];
-    list.insert(list.end(), {place[0], place[1], place[2], basis.number});
+    list.insert(list.end(), {location[0], location[1], location[2], basis.number});
   };
   for (std::uint32_t block = 0; block < bases.size(); ++block) {
     const BlockRows::Row row = matrix.row(block);
@@ -170,9 +170,9 @@ DeviceManifolds::MatrixVectors DeviceManifolds::vectors_of(
       const std::size_t array = numbers.array_of_scalar(scalars[at]);
       width = arrays[array].width;
       if (at == row.diagonal) continue;
-      const std::uint32_t place = row.values + at;
-      add(rows, bases[block], width, {place, row.length, 1});
-      add(columns, bases[numbers.of(array, scalars[at])], own, {place, 1, row.length});
+      const std::uint32_t location = row.values + at;
+      add(rows, bases[block], width, {location, row.length, 1});
+      add(columns, bases[numbers.of(array, scalars[at])], own, {location, 1, row.length});
     }
   }
   return {.rows = groups_of(rows), .columns = groups_of(columns)};

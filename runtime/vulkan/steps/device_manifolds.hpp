@@ -18,7 +18,7 @@ namespace topograd::runtime::vulkan {
 /// Every record_ function leaves its results behind the caller's next barrier.
 class DeviceManifolds {
  public:
-  /// Place of the packed diagonal block of a block, by its first scalar.
+  /// Offset of the packed diagonal block of a block, by its first scalar.
   using PackedStart = std::function<std::uint32_t(std::uint32_t first)>;
   /// Rows and columns of the blocks of a matrix off its diagonal that belong to blocks on
   /// manifolds, as lists of contract_matrix.

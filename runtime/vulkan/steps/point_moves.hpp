@@ -57,7 +57,7 @@ class PointMoves : Part {
   void record_gradient_moves(CommandList& list);
   /// The same with bounds: also finds the scalars that they hold.
   void record_bounded_norms(CommandList& list, const Buffer& gradient, const Buffer& fixed);
-  /// Partial sums go to places from `first` on.
+  /// Partial sums go to indices from `first` on.
   void record_trial(CommandList& list, std::uint32_t first);
   void record_bounded_trial(CommandList& list, const Buffer& point, std::uint32_t first,
                             Scalar length);
@@ -88,13 +88,13 @@ struct StagedPoints {
   bool due() const {
     return points[0].size() <= kEveryStep || written < 0 || Clock::now() - last >= kInterval;
   }
-  /// The place of a copy that is queued now, of the point after `accepted` steps.
+  /// The slot of a copy that is queued now, of the point after `accepted` steps.
   std::size_t begin() {
     written = arrived == 0 ? 1 : 0;
     last = Clock::now();
-    const auto place = static_cast<std::size_t>(written);
-    steps[place] = accepted;
-    return place;
+    const auto slot = static_cast<std::size_t>(written);
+    steps[slot] = accepted;
+    return slot;
   }
   /// A step was accepted that was queued before the host knew, with a copy behind it or without.
   void took(bool staged) {

@@ -224,7 +224,7 @@ void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, st
     if (first < chunk.first || first >= chunk.first + chunk.count) continue;
     columns_.bind(bindings, chunk);
     const std::uint32_t skipped = first - chunk.first;
-    // Results begin at 0: the kernel adds the instance's place in the chunk, modulo 2^32.
+    // Results begin at 0: the kernel adds the instance's index in the chunk, modulo 2^32.
     context_.term_dispatches += dispatch_range(
         context_, list, kernel, bindings,
         {.stride = chunk.count, .out_stride = count, .out_first = 0u - skipped}, skipped, count);

@@ -52,7 +52,8 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
   return found == record->batches.end() ? nullptr : &*found;
 }
 
-/// True if a kernel that evaluates the terms in each role would be longer than a device's may be.
+/// True if a kernel that evaluates the terms in each block slot would be longer than a device's may
+/// be.
 bool is_too_long(const TermShape& shape, Pass pass, codegen::Precision precision) {
   const std::uint64_t operations = estimate_accumulation(shape, pass, precision).operations;
   return operations * shape.groups.size() > kMostStatements;
@@ -246,18 +247,18 @@ SumWork sum_work(const Context& context, DeviceTerm& term, Pass pass, bool store
     work.bytes = term.instances() * stored_bytes(layout, number) + number * term.stored_size(pass);
   }
   for (const auto& set : term.gather_sets()) {
-    for (std::size_t r = 0; r < set->roles(); ++r) {
-      const std::uint32_t group = set->role_groups()[r];
-      const std::uint64_t entries = set->role_entries()[r];
+    for (std::size_t r = 0; r < set->block_slots(); ++r) {
+      const std::uint32_t group = set->block_slot_groups()[r];
+      const std::uint64_t entries = set->block_slot_entries()[r];
       work.entries += entries;
       if (stored_terms) {
         work.bytes += entries * (4 + number * shape.groups[group].slots.size());
         continue;
       }
       const bool gives = term.value_set(pass) == set.get() && set->lead() == r;
-      const codegen::GatherRole role = gather_role(
-          shape, has_values(pass) && !gives ? Pass::gradient : pass, group, set->owner_width());
-      work.operations += entries * ir::operation_count(role.program);
+      const codegen::GatherSlot block_slot = gather_slot(
+          shape, has_values(pass) && !gives ? Pass::gradient : pass, group, set->block_width());
+      work.operations += entries * ir::operation_count(block_slot.program);
       const EntryColumns columns =
           entry_columns(layout, shape.groups[group], shape.flexible.of_group(group));
       const codegen::ColumnLayout numbers{.data = columns.layout.data,

@@ -59,7 +59,7 @@ class SumChoices : Part {
 /// Operations of one evaluation of a pass over all slots; a library function counts as several.
 std::uint64_t pass_cost(const TermShape& shape, Pass pass);
 
-/// The work of one evaluation of a pass that is summed by owner.
+/// The work of one evaluation of a pass that is summed by block.
 struct SumWork {
   std::uint64_t entries = 0;     ///< summed terms; of stored terms those of one evaluation
   std::uint64_t operations = 0;  ///< functions count as one

@@ -1,4 +1,4 @@
-// Recording of sums over all terms, by owner or by atomics, with values beside them or without.
+// Recording of sums over all terms, by block or by atomics, with values beside them or without.
 #include "term_sums.hpp"
 
 #include <algorithm>
@@ -15,15 +15,15 @@ constexpr int kWarmUps = 2, kSamples = 5;
 /// Bytes; pieces of a buffer begin at multiples of it, where buffers can be bound.
 constexpr std::uint64_t kZerosAligned = 2048;
 
-/// A set sums diagonal blocks. If its owners are parts of blocks, or blocks are too wide, it sums
+/// A set sums diagonal blocks. If it sums by scalar, or if blocks are too wide, it sums
 /// only their diagonals.
 Pass blocks_pass(const GatherSet& set, const std::vector<BlockRange>& blocks) {
-  const bool whole = set.array() != kScalars && blocks[set.array()].width == set.owner_width();
+  const bool whole = set.array() != kScalars && blocks[set.array()].width == set.block_width();
   return whole ? Pass::blocks : Pass::diagonal;
 }
 
 bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks) {
-  return set.owner_width() == 1 || blocks_pass(set, blocks) == Pass::diagonal;
+  return set.block_width() == 1 || blocks_pass(set, blocks) == Pass::diagonal;
 }
 
 /// For a list that declares: what it would write is forgotten.

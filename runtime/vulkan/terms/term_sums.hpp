@@ -23,7 +23,7 @@ struct ValuePass {
   ValueSinks sinks;
 };
 
-/// Sets in the order in which they run: first those that write every owner of an array.
+/// Sets in the order in which they run: first those that write every block of an array.
 struct GatherUse {
   std::size_t term = 0;
   GatherSet* set = nullptr;
@@ -37,7 +37,7 @@ struct FusedProduct {
   std::unique_ptr<FusedTerms> fused_terms;
 };
 
-/// Sums by owner, or by atomics. A choice between two ways is measured when it is first recorded.
+/// Sums by block, or by atomics. A choice between two ways is measured when it is first recorded.
 class TermSums : Part {
  public:
   /// Decisions for the kernels in use, and buffers made for them.

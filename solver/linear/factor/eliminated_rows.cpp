@@ -42,17 +42,17 @@ bool EliminatedRows::Shape::is_in_order(std::uint32_t width) const {
 
 /// Adds an instance if it reads an eliminated block and kept columns.
 ///
-///   places  by slot
-void EliminatedRows::add_use(std::span<const SchurLayout::Place> places,
+///   positions  by slot
+void EliminatedRows::add_use(std::span<const SchurLayout::Position> positions,
                              const std::vector<Elimination::Block>& blocks, Use use, Found& found) {
   std::uint32_t block = SchurLayout::kNone;
   Shape& shape = found.shape;
   shape.eliminated.clear();
   shape.kept.clear();
   found.kept.clear();
-  for (std::size_t s = 0; s < places.size(); ++s) {
+  for (std::size_t s = 0; s < positions.size(); ++s) {
     const auto slot = static_cast<std::uint16_t>(s);
-    const auto [in, at] = places[s];
+    const auto [in, at] = positions[s];
     if (at == kFixed) continue;
     if (in == SchurLayout::kNone) {
       found.kept.emplace_back(at, slot);
@@ -82,10 +82,10 @@ void EliminatedRows::add_use(std::span<const SchurLayout::Place> places,
 }
 
 void EliminatedRows::find_uses(const runtime::Model& model,
-                               const std::vector<SchurLayout::Place>& places,
+                               const std::vector<SchurLayout::Position>& positions,
                                const std::vector<Elimination::Block>& blocks, Found& found) {
   std::vector<std::uint32_t> tile;  // scalars, by slot
-  std::vector<SchurLayout::Place> slots;
+  std::vector<SchurLayout::Position> slots;
   std::size_t instances = 0, indices = 0;
   for (const runtime::Term& term : model.terms) {
     if (term.energy) continue;
@@ -108,7 +108,7 @@ void EliminatedRows::find_uses(const runtime::Model& model,
       for (std::uint32_t s = 0; s < slots.size(); ++s)
         term.batch->copy_index_column(s, first, std::span(tile).subspan(s * kTile, n));
       for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t s = 0; s < slots.size(); ++s) slots[s] = places[tile[s * kTile + i]];
+        for (std::size_t s = 0; s < slots.size(); ++s) slots[s] = positions[tile[s * kTile + i]];
         add_use(slots, blocks, {t, static_cast<std::uint32_t>(first + i), 0, 0}, found);
       }
     }
@@ -118,11 +118,11 @@ void EliminatedRows::find_uses(const runtime::Model& model,
 SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
                                         std::span<const std::uint32_t> free,
                                         const std::vector<Elimination::Block>& blocks) {
-  std::vector<SchurLayout::Place> places(model.scalars, {SchurLayout::kNone, kFixed});
-  const auto by_column = SchurLayout::places_of(blocks, free.size());
-  for (std::size_t k = 0; k < free.size(); ++k) places[free[k]] = by_column[k];
+  std::vector<SchurLayout::Position> positions(model.scalars, {SchurLayout::kNone, kFixed});
+  const auto by_column = SchurLayout::positions_of(blocks, free.size());
+  for (std::size_t k = 0; k < free.size(); ++k) positions[free[k]] = by_column[k];
   Found found;
-  find_uses(model, places, blocks, found);
+  find_uses(model, positions, blocks, found);
 
   std::vector<std::size_t>& starts = uses_.starts;
   starts.assign(blocks.size() + 1, 0);
@@ -134,7 +134,7 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
   Lists<std::uint32_t> neighbours;
   std::vector<std::uint32_t> columns;
   std::vector<std::uint32_t> met_by(free.size(), SchurLayout::kNone);  // by column: the last block
-  std::vector<std::uint32_t> place(free.size());                       // by column, of the block
+  std::vector<std::uint32_t> neighbour_of(free.size());                // by column, of the block
   uses_.items.reserve(found.uses.size());
   runs_.items.reserve(2 * found.uses.size());  // of a pose and a camera, usually
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
@@ -144,9 +144,9 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
       for (const std::uint32_t column : found.columns[u])
         if (std::exchange(met_by[column], b) != b) columns.push_back(column);
     std::ranges::sort(columns);
-    for (std::uint32_t k = 0; k < columns.size(); ++k) place[columns[k]] = k;
+    for (std::uint32_t k = 0; k < columns.size(); ++k) neighbour_of[columns[k]] = k;
     for (const std::size_t u : uses) {
-      add_runs(found.columns[u], place, found.uses[u]);
+      add_runs(found.columns[u], neighbour_of, found.uses[u]);
       uses_.items.push_back(found.uses[u]);
     }
     runs_.close();
@@ -157,10 +157,10 @@ SchurLayout EliminatedRows::find_layout(const runtime::Model& model,
 }
 
 void EliminatedRows::add_runs(std::span<const std::uint32_t> columns,
-                              std::span<const std::uint32_t> place, Use& use) {
+                              std::span<const std::uint32_t> neighbour_of, Use& use) {
   const std::size_t before = runs_.items.size();
   for (std::size_t k = 0; k < columns.size(); ++k) {
-    const std::uint32_t at = place[columns[k]];
+    const std::uint32_t at = neighbour_of[columns[k]];
     if (runs_.items.size() > before && runs_.items.back().row + runs_.items.back().count == at) {
       ++runs_.items.back().count;
     } else {

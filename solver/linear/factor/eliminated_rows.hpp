@@ -54,14 +54,14 @@ class EliminatedRows {
     std::uint32_t rows, slots;
   };
 
-  void add_use(std::span<const SchurLayout::Place> places,
+  void add_use(std::span<const SchurLayout::Position> positions,
                const std::vector<Elimination::Block>& blocks, Use use, Found& found);
-  void find_uses(const runtime::Model& model, const std::vector<SchurLayout::Place>& places,
+  void find_uses(const runtime::Model& model, const std::vector<SchurLayout::Position>& positions,
                  const std::vector<Elimination::Block>& blocks, Found& found);
   SchurLayout find_layout(const runtime::Model& model, std::span<const std::uint32_t> free,
                           const std::vector<Elimination::Block>& blocks);
-  ///   place  by column: of its block's neighbours
-  void add_runs(std::span<const std::uint32_t> columns, std::span<const std::uint32_t> place,
+  ///   neighbour_of  by column: of its block's neighbours
+  void add_runs(std::span<const std::uint32_t> columns, std::span<const std::uint32_t> neighbour_of,
                 Use& use);
 
   std::vector<TermSize> terms_;

@@ -41,14 +41,13 @@ class Factorization {
 /// by CHOLMOD if it was built in.
 ///
 ///   work     threads, and bits of fronts; a number is that of threads
-///   place    host or cholmod; others mean used_on_host()
+///   backend  host or cholmod; others mean used_on_host()
 ///   rule     for pivots by fronts; CHOLMOD refuses those that vanish
-std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern,
-                                                         const runtime::cpu::CpuWork& work,
-                                                         FactorPlace place = FactorPlace::automatic,
-                                                         const runtime::PivotRule& rule = {});
+std::unique_ptr<Factorization> make_sparse_factorization(
+    const SparseMatrix& pattern, const runtime::cpu::CpuWork& work,
+    FactorPlace backend = FactorPlace::automatic, const runtime::PivotRule& rule = {});
 /// The library that factorises on the host: cholmod or host.
-FactorPlace used_on_host(FactorPlace place);
+FactorPlace used_on_host(FactorPlace backend);
 
 /// Stopping rule of conjugate gradients.
 struct SchurIteration {

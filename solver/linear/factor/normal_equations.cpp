@@ -432,20 +432,21 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
   TermValues& term = terms_[t];
   std::vector<double> whole(term.hessians.size());
   runtime::second_derivatives(engine).hessian(t, false, whole);
-  std::vector<std::size_t> places;  // places of the packed free part in the instances' numbers
+  std::vector<std::size_t>
+      positions;  // positions of the packed free part in the instances' numbers
   std::vector<double> part;
   runtime::SymmetricEigen eigen;
   for (const PartlyFree& one : partly_free_) {
     if (!in_term(one)) continue;
-    places.clear();
+    positions.clear();
     part.clear();
     const std::size_t first = one.instance * pair_count(term.slots);
     for (auto s = one.slots.begin(); s != one.slots.end(); ++s)
       for (auto other = s; other != one.slots.end(); ++other)
-        places.push_back(first + packed(*s, *other, term.slots));
-    for (const std::size_t place : places) part.push_back(whole[place]);
+        positions.push_back(first + packed(*s, *other, term.slots));
+    for (const std::size_t position : positions) part.push_back(whole[position]);
     runtime::remove_negative_part(static_cast<Eigen::Index>(one.slots.size()), part.data(), eigen);
-    for (std::size_t k = 0; k < places.size(); ++k) term.hessians[places[k]] = part[k];
+    for (std::size_t k = 0; k < positions.size(); ++k) term.hessians[positions[k]] = part[k];
   }
 }
 

@@ -50,7 +50,7 @@ class Panel {
   ///
   ///   E  (depth, columns of the runs)
   void add(std::span<const Run> runs, const Strided& E);
-  /// The same for rows in any order, with the column of E in the same place.
+  /// The same for rows in any order, with the column of E at the same index.
   void add(std::span<const std::uint32_t> rows, const Strided& E);
 
  private:

@@ -31,9 +31,9 @@ std::vector<std::uint32_t> free_scalars_of(const runtime::Model& model) {
 std::vector<std::uint8_t> flags_of(const runtime::Model& model, std::span<const std::uint32_t> free,
                                    const Elimination& elimination, bool eliminated) {
   std::vector<std::uint8_t> flags(model.scalars, 0);
-  const auto places = SchurLayout::places_of(elimination.blocks, free.size());
+  const auto positions = SchurLayout::positions_of(elimination.blocks, free.size());
   for (std::size_t k = 0; k < free.size(); ++k)
-    flags[free[k]] = (places[k].block != SchurLayout::kNone) == eliminated ? 1 : 0;
+    flags[free[k]] = (positions[k].block != SchurLayout::kNone) == eliminated ? 1 : 0;
   return flags;
 }
 

@@ -8,24 +8,24 @@
 
 namespace topograd {
 
-std::vector<SchurLayout::Place> SchurLayout::places_of(
+std::vector<SchurLayout::Position> SchurLayout::positions_of(
     const std::vector<Elimination::Block>& eliminated, std::size_t columns) {
-  std::vector<Place> places(columns, Place{kNone, 0});
+  std::vector<Position> positions(columns, Position{kNone, 0});
   for (std::uint32_t b = 0; b < eliminated.size(); ++b)
     for (std::uint32_t k = 0; k < eliminated[b].width; ++k)
-      places[eliminated[b].first + k] = {b, k};
+      positions[eliminated[b].first + k] = {b, k};
   std::uint32_t kept = 0;
-  for (Place& place : places)
-    if (place.block == kNone) place.at = kept++;
-  return places;
+  for (Position& position : positions)
+    if (position.block == kNone) position.at = kept++;
+  return positions;
 }
 
 SchurLayout::SchurLayout(const std::vector<Elimination::Block>& eliminated, std::size_t columns,
                          Lists<std::uint32_t> meet)
     : blocks(eliminated), neighbours(std::move(meet)) {
-  const std::vector<Place> places = places_of(blocks, columns);
+  const std::vector<Position> positions = positions_of(blocks, columns);
   for (std::uint32_t c = 0; c < columns; ++c)
-    if (places[c].block == kNone) column.push_back(c);
+    if (positions[c].block == kNone) column.push_back(c);
   std::size_t e = 0, c = 0;
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     E.push_back(e);

@@ -21,13 +21,13 @@ struct SchurLayout {
 
   /// A column is kept if its block is kNone.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  struct Place {
+  struct Position {
     std::uint32_t block;  // eliminated, or kNone
     std::uint32_t at;     // column of the block, or number of the kept column
   };
-  /// Places of all columns, as the constructor needs them for its neighbours.
-  static std::vector<Place> places_of(const std::vector<Elimination::Block>& eliminated,
-                                      std::size_t columns);
+  /// Positions of all columns, as the constructor needs them for its neighbours.
+  static std::vector<Position> positions_of(const std::vector<Elimination::Block>& eliminated,
+                                            std::size_t columns);
 
   std::vector<Elimination::Block> blocks;
   std::vector<std::uint32_t> column;  // of the matrix, by kept column
@@ -39,7 +39,7 @@ struct SchurLayout {
   };
   Lists<Use> uses;  // by kept column
   /// First columns of groups of adjacent kept columns that meet the same blocks, in adjacent
-  /// places, and the number of kept columns.
+  /// rows, and the number of kept columns.
   std::vector<std::uint32_t> panels;
 
  private:

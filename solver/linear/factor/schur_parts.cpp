@@ -21,7 +21,7 @@ constexpr std::size_t kPanelsPerRange = 4;
 
 SchurLayout layout_of(const SparseMatrix& lower, const Elimination& elimination) {
   const auto columns = static_cast<std::uint32_t>(lower.cols());
-  const auto places = SchurLayout::places_of(elimination.blocks, columns);
+  const auto positions = SchurLayout::positions_of(elimination.blocks, columns);
   std::vector<std::vector<std::uint32_t>> lists(elimination.blocks.size());
   const auto add = [&](std::uint32_t b, std::uint32_t kept) {
     std::vector<std::uint32_t>& list = lists[b];
@@ -29,7 +29,8 @@ SchurLayout layout_of(const SparseMatrix& lower, const Elimination& elimination)
   };
   for (std::uint32_t c = 0; c < columns; ++c) {
     for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
-      const SchurLayout::Place &a = places[c], &b = places[static_cast<std::uint32_t>(it.row())];
+      const SchurLayout::Position &a = positions[c],
+                                  &b = positions[static_cast<std::uint32_t>(it.row())];
       if ((a.block == SchurLayout::kNone) == (b.block == SchurLayout::kNone)) continue;
       if (a.block != SchurLayout::kNone) add(a.block, b.at);
       if (b.block != SchurLayout::kNone) add(b.block, a.at);
@@ -50,18 +51,20 @@ SchurLayout layout_of(const SparseMatrix& lower, const Elimination& elimination)
 SchurPositions::SchurPositions(const SparseMatrix& lower, const SchurLayout& layout)
     : E(layout.E.back(), kNoEntry), C(layout.C.back(), kNoEntry) {
   const auto columns = static_cast<std::uint32_t>(lower.cols());
-  const auto places = SchurLayout::places_of(layout.blocks, columns);
-  const auto set_E = [&](const SchurLayout::Place& in, std::uint32_t kept, std::uint32_t position) {
+  const auto positions = SchurLayout::positions_of(layout.blocks, columns);
+  const auto set_E = [&](const SchurLayout::Position& in, std::uint32_t kept,
+                         std::uint32_t position) {
     const auto list = layout.neighbours[in.block];
     const auto at = std::lower_bound(list.begin(), list.end(), kept) - list.begin();
     E[layout.E[in.block] + static_cast<std::size_t>(at) * layout.blocks[in.block].width + in.at] =
         position;
   };
   for (std::uint32_t k = 0; k < columns; ++k) {
-    const SchurLayout::Place& column = places[k];
+    const SchurLayout::Position& column = positions[k];
     for (auto p = static_cast<std::uint32_t>(lower.outerIndexPtr()[k]);
          p < static_cast<std::uint32_t>(lower.outerIndexPtr()[k + 1]); ++p) {
-      const SchurLayout::Place& row = places[static_cast<std::uint32_t>(lower.innerIndexPtr()[p])];
+      const SchurLayout::Position& row =
+          positions[static_cast<std::uint32_t>(lower.innerIndexPtr()[p])];
       const std::uint32_t b = column.block;
       if (b == SchurLayout::kNone && row.block == SchurLayout::kNone) {
         B.items.push_back({row.at, p});

@@ -87,21 +87,21 @@ class Fronts final : public Factorization {
 
 }  // namespace
 
-FactorPlace used_on_host(FactorPlace place) {
+FactorPlace used_on_host(FactorPlace backend) {
 #ifdef TOPOGRAD_CHOLMOD
-  if (place != FactorPlace::host) return FactorPlace::cholmod;
+  if (backend != FactorPlace::host) return FactorPlace::cholmod;
 #endif
-  return place == FactorPlace::cholmod ? FactorPlace::cholmod : FactorPlace::host;
+  return backend == FactorPlace::cholmod ? FactorPlace::cholmod : FactorPlace::host;
 }
 
 std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern,
                                                          const runtime::cpu::CpuWork& work,
-                                                         FactorPlace place,
+                                                         FactorPlace backend,
                                                          const runtime::PivotRule& rule) {
 #ifdef TOPOGRAD_CHOLMOD
-  if (used_on_host(place) == FactorPlace::cholmod) return std::make_unique<Cholmod>(pattern);
+  if (used_on_host(backend) == FactorPlace::cholmod) return std::make_unique<Cholmod>(pattern);
 #endif
-  if (used_on_host(place) != FactorPlace::host)
+  if (used_on_host(backend) != FactorPlace::host)
     throw Error(ErrorCode::Internal, "factor cholmod: resolved() was not called");
   return std::make_unique<Fronts>(pattern, work, rule);
 }

@@ -138,15 +138,15 @@ class MadeDevice final : public runtime::RowRunner {
     return out;
   }
   std::unique_ptr<runtime::RowKernel> prepare(const ir::Program& program,
-                                              runtime::RowPlaces places) override {
-    return std::make_unique<Kernel>(*this, program, std::move(places));
+                                              runtime::RowIndices indices) override {
+    return std::make_unique<Kernel>(*this, program, std::move(indices));
   }
 
  private:
   class Kernel final : public runtime::RowKernel {
    public:
-    Kernel(MadeDevice& device, const ir::Program& program, runtime::RowPlaces places)
-        : device_(device), program_(program), places_(std::move(places)) {}
+    Kernel(MadeDevice& device, const ir::Program& program, runtime::RowIndices indices)
+        : device_(device), program_(program), indices_(std::move(indices)) {}
     Columns run(const runtime::RowNumbers& numbers) override {
       const auto at = [](std::span<const double> from, const auto& columns) {
         Columns out;
@@ -157,11 +157,11 @@ class MadeDevice final : public runtime::RowRunner {
         }
         return out;
       };
-      Rows rows{.count = places_.count,
-                .parameters = at(numbers.x, places_.parameters),
-                .data = places_.data,
-                .uniforms = at(numbers.uniforms, places_.uniforms),
-                .tangents = at(numbers.direction, places_.parameters)};
+      Rows rows{.count = indices_.count,
+                .parameters = at(numbers.x, indices_.parameters),
+                .data = indices_.data,
+                .uniforms = at(numbers.uniforms, indices_.uniforms),
+                .tangents = at(numbers.direction, indices_.parameters)};
       for (const auto& column : numbers.seeds)
         rows.seeds.emplace_back(column.begin(), column.end());
       return device_.run(program_, rows);
@@ -170,7 +170,7 @@ class MadeDevice final : public runtime::RowRunner {
    private:
     MadeDevice& device_;
     ir::Program program_;
-    runtime::RowPlaces places_;
+    runtime::RowIndices indices_;
   };
 
   bool wrong_;

@@ -227,7 +227,7 @@ TEST(FactorPlan, IsAFunctionOfThePattern) {
   const FactorPlan a = make_factor_plan(pattern_of(lower)), b = make_factor_plan(pattern_of(lower));
   EXPECT_EQ(a.order, b.order);
   EXPECT_EQ(a.rows, b.rows);
-  EXPECT_EQ(a.places, b.places);
+  EXPECT_EQ(a.parent_rows, b.parent_rows);
   EXPECT_EQ(a.workspace_size, b.workspace_size);
 }
 

@@ -35,9 +35,9 @@ TEST(BlockRows, PlacesBlocksByRows) {
   EXPECT_TRUE(std::ranges::equal(rows.words(), words));
   const std::vector<std::uint32_t> columns = {0, 7, 8, 9, 4, 5, 7, 8, 9, 0, 4, 5, 7, 8, 9};
   EXPECT_TRUE(std::ranges::equal(rows.columns(), columns));
-  EXPECT_EQ(rows.places(0, 2), (std::array<std::uint32_t, 4>{1, 4, 14, 6}));
-  EXPECT_EQ(rows.places(1, 2), (std::array<std::uint32_t, 4>{6, 5, 15, 6}));
-  EXPECT_EQ(rows.places(1, 1), (std::array<std::uint32_t, 4>{4, 5, 4, 5}));
+  EXPECT_EQ(rows.location(0, 2), (std::array<std::uint32_t, 4>{1, 4, 14, 6}));
+  EXPECT_EQ(rows.location(1, 2), (std::array<std::uint32_t, 4>{6, 5, 15, 6}));
+  EXPECT_EQ(rows.location(1, 1), (std::array<std::uint32_t, 4>{4, 5, 4, 5}));
 }
 
 TEST(BlockRows, RefusesMoreNumbersThan32BitsCount) {

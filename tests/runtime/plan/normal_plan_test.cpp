@@ -72,11 +72,11 @@ Dense assembled(const OwnedModel& m, const NormalPlan& plan, const Dense& expect
             double sum = 0;
             for (std::uint32_t e = products.starts[k]; e < products.starts[k + 1]; ++e) {
               const std::size_t instance = products.entries[2 * std::size_t{e}];
-              const std::uint32_t roles = products.entries[2 * std::size_t{e} + 1];
+              const std::uint32_t block_slots = products.entries[2 * std::size_t{e} + 1];
               for (std::size_t r = 0; r < rows; ++r) {
                 const auto& row = jacobian[batch.residual_row(instance) + r];
-                sum += row[scalar(instance, roles & 0xffff, a)] *
-                       row[scalar(instance, roles >> 16, b)];
+                sum += row[scalar(instance, block_slots & 0xffff, a)] *
+                       row[scalar(instance, block_slots >> 16, b)];
               }
             }
             for (const std::size_t at : {place[0] + a * place[1] + b, place[2] + b * place[3] + a})

@@ -96,15 +96,15 @@ TEST(Forms, SayWhatIsSharedAndWhatGrows) {
   EXPECT_EQ(find_forms(batch, layout).stored_index(), 1u);
 }
 
-TEST(Forms, EntriesFollowTheirOwner) {
+TEST(Forms, EntriesFollowTheirBlock) {
   constexpr std::uint32_t kCount = 5000;
   const ParameterArray arrays[] = {{0, 3, kCount + 1}};
   const ir::Batch batch = line_batch(kCount);
   const auto groups = find_groups(batch, arrays);
   const FlexibleColumns flexible = find_flexible(batch, groups);
   const codegen::ColumnLayout layout = layout_of(batch, arrays);
-  const std::uint32_t roles[] = {0, 1};
-  const auto columns = entry_columns(layout, groups, roles, flexible);
+  const std::uint32_t block_slots[] = {0, 1};
+  const auto columns = entry_columns(layout, groups, block_slots, flexible);
   for (std::size_t r = 0; r < 2; ++r) {
     const auto forms = find_entry_forms(batch, layout, columns[r], groups[r]);
     ASSERT_EQ(forms.size(), 2u);  // the other block, the uniform
@@ -123,8 +123,8 @@ TEST(Forms, EntriesFollowTheirOwner) {
   EXPECT_EQ(std::ranges::count(crowded.data, codegen::DataSource::Kind::flexible,
                                &codegen::DataSource::kind),
             10);
-  EXPECT_EQ(entry_columns(crowded, groups, roles, many)[0].fixed, 0u);
-  EXPECT_EQ(entry_columns(crowded, groups, roles, many)[1].fixed, 2u);
+  EXPECT_EQ(entry_columns(crowded, groups, block_slots, many)[0].fixed, 0u);
+  EXPECT_EQ(entry_columns(crowded, groups, block_slots, many)[1].fixed, 2u);
 }
 
 TEST(Groups, SlotsOfOneBlockAreOneGroup) {
@@ -148,48 +148,49 @@ TEST(Groups, FallToScalarsWhereTheCoordinateChanges) {
   EXPECT_EQ(groups[0].array, kScalars);
 }
 
-/// Entries (owner, role, instance) that work items reach, with partial sums followed to their
-/// owners.
+/// Entries (block, block slot, instance) that work items reach, with partial sums followed to their
+/// blocks.
 std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> reached(
     const GatherPlan& plan) {
-  std::map<std::uint32_t, std::uint32_t> owner_of_partial;
+  std::map<std::uint32_t, std::uint32_t> block_of_partial;
   std::vector<std::vector<std::uint32_t>> inner(plan.partials);
-  const auto roles = plan.roles.size();
+  const auto block_slots = plan.block_slots.size();
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> entries;
-  for (std::size_t w = 0; w < plan.owners.size(); ++w) {
+  for (std::size_t w = 0; w < plan.blocks.size(); ++w) {
     std::uint32_t items = 0;
-    for (std::size_t r = 0; r < roles; ++r) {
-      for (auto e = plan.starts[w * roles + r]; e < plan.starts[w * roles + r + 1]; ++e, ++items) {
-        entries[{plan.owners[w], static_cast<std::uint32_t>(r)}].push_back(plan.instances[e]);
+    for (std::size_t r = 0; r < block_slots; ++r) {
+      for (auto e = plan.starts[w * block_slots + r]; e < plan.starts[w * block_slots + r + 1];
+           ++e, ++items) {
+        entries[{plan.blocks[w], static_cast<std::uint32_t>(r)}].push_back(plan.instances[e]);
       }
     }
-    EXPECT_LE(items, w < plan.light_items ? kLightOwner : kSegment);
+    EXPECT_LE(items, w < plan.light_items ? kLightBlock : kSegment);
     if (w >= plan.light_items && w < plan.direct_items) {
-      EXPECT_GT(items, kLightOwner);
+      EXPECT_GT(items, kLightBlock);
     }
     if (w < plan.direct_items) {
-      EXPECT_EQ(plan.outputs[w], plan.owners[w]);
+      EXPECT_EQ(plan.outputs[w], plan.blocks[w]);
     } else {
-      owner_of_partial[plan.outputs[w]] = plan.owners[w];
+      block_of_partial[plan.outputs[w]] = plan.blocks[w];
     }
   }
-  // Every partial sum must arrive at its owner exactly once.
+  // Every partial sum must arrive at its block exactly once.
   for (const GatherPlan::Level& level : plan.levels) {
     for (std::size_t k = 0; k < level.target.size(); ++k) {
-      const std::uint32_t owner = owner_of_partial.at(level.first[2 * k]);
+      const std::uint32_t block = block_of_partial.at(level.first[2 * k]);
       EXPECT_LE(level.first[2 * k + 1] - level.first[2 * k], kSegment);
       for (auto p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
-        EXPECT_EQ(owner_of_partial.at(p), owner);
-        owner_of_partial.erase(p);
+        EXPECT_EQ(block_of_partial.at(p), block);
+        block_of_partial.erase(p);
       }
-      if (level.to_owners) {
-        EXPECT_EQ(level.target[k], owner);
+      if (level.to_blocks) {
+        EXPECT_EQ(level.target[k], block);
       } else {
-        owner_of_partial[level.target[k]] = owner;
+        block_of_partial[level.target[k]] = block;
       }
     }
   }
-  EXPECT_TRUE(owner_of_partial.empty());
+  EXPECT_TRUE(block_of_partial.empty());
   return entries;
 }
 
@@ -199,11 +200,11 @@ void expect_inversion(const ir::Batch& batch, std::span<const ParameterArray> ar
   std::size_t entries = 0;
   for (const GatherPlan& plan : invert(batch, groups, arrays, scalars)) {
     for (auto& [key, instances] : reached(plan)) {
-      const SlotGroup& group = groups[plan.roles[key.second]];
+      const SlotGroup& group = groups[plan.block_slots[key.second]];
       EXPECT_TRUE(std::is_sorted(instances.begin(), instances.end()));
       for (std::uint32_t i : instances) {
         EXPECT_EQ(batch.index(i, group.slots[0]),
-                  plan.x_first + key.first * plan.owner_width + group.coordinates[0]);
+                  plan.x_first + key.first * plan.block_width + group.coordinates[0]);
       }
       entries += instances.size();
     }
@@ -211,7 +212,7 @@ void expect_inversion(const ir::Batch& batch, std::span<const ParameterArray> ar
   EXPECT_EQ(entries, batch.size() * groups.size());
 }
 
-TEST(Invert, EveryEntryReachesItsOwnerOnce) {
+TEST(Invert, EveryEntryReachesItsBlockOnce) {
   const ParameterArray arrays[] = {{0, 1, 9}, {9, 3, 300}};
   struct Row {
     const char* name;
@@ -257,25 +258,25 @@ TEST(Invert, TermsOfWideResidualsAreListedByScalar) {
   EXPECT_EQ(terms, 2u * 39 - 2);  // those of scalar 20
 }
 
-TEST(Invert, SaysWhetherAllOwnersAreReached) {
+TEST(Invert, SaysWhetherAllBlocksAreReached) {
   const ParameterArray arrays[] = {{0, 3, 300}};
   const ir::Batch many = edge_batch(5000, 300, 3, 0), few = edge_batch(20, 300, 3, 0);
   EXPECT_TRUE(invert(many, find_groups(many, arrays), arrays, 900)[0].covers_all);
   EXPECT_FALSE(invert(few, find_groups(few, arrays), arrays, 900)[0].covers_all);
 }
 
-TEST(Invert, ConstantOwnersAreLeftOut) {
+TEST(Invert, ConstantBlocksAreLeftOut) {
   const ParameterArray arrays[] = {{0, 1, 9}, {9, 3, 300}};
   for (const std::uint32_t hub : {~0u, 4u}) {
     const ir::Batch batch = edge_batch(5000, 300, 3, 9, hub);
     const auto groups = find_groups(batch, arrays);
     std::vector<std::uint8_t> constant(909, 0);
-    std::fill_n(constant.begin() + 9 + 3 * 100, 3 * 100, 1);  // the owners 100 to 199
-    constant[9] = constant[10] = 1;                           // only a part of owner 0
+    std::fill_n(constant.begin() + 9 + 3 * 100, 3 * 100, 1);  // the blocks 100 to 199
+    constant[9] = constant[10] = 1;                           // only a part of block 0
     const auto whole = invert(batch, groups, arrays, 909);
     const auto plans = invert(batch, groups, arrays, 909, constant);
     ASSERT_EQ(plans.size(), 1u);
-    EXPECT_TRUE(plans[0].covers_all);  // the free owners
+    EXPECT_TRUE(plans[0].covers_all);  // the free blocks
     auto want = reached(whole[0]);
     std::erase_if(want, [](const auto& entry) {
       return entry.first.first >= 100 && entry.first.first < 200;
@@ -286,7 +287,7 @@ TEST(Invert, ConstantOwnersAreLeftOut) {
   }
 }
 
-TEST(EntryColumns, LeaveOutTheOwnersOwn) {
+TEST(EntryColumns, LeaveOutTheBlocksOwn) {
   const ParameterArray arrays[] = {{0, 3, 300}};
   const ir::Batch batch = edge_batch(1000, 300, 3, 0);
   const auto layout = layout_of(batch, arrays);

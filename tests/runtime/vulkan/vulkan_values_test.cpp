@@ -88,7 +88,7 @@ TEST_F(VulkanValues, InPieces) {
   }
 }
 
-// Fixed blocks have no entries under a mask, so that no role has all instances.
+// Fixed blocks have no entries under a mask, so that no block slot has all instances.
 TEST_F(VulkanValues, WithConstantBlocks) {
   TG_NEEDS(float64);
   OwnedModel m = springs_model(6000, 18000);

@@ -870,17 +870,17 @@ TEST(SolveMany, CovariancesOfOneUnknown) {
         << k;
 }
 
-TEST(Places, OfEqualStepsHaveNoList) {
+TEST(Positions, OfEqualStepsHaveNoList) {
   for (const std::vector<std::uint32_t>& list :
        std::initializer_list<std::vector<std::uint32_t>>{{3, 5, 7, 9}, {4}, {6, 6, 6}}) {
-    const Places places = Places::of(list);
-    EXPECT_TRUE(places.list.empty());
-    for (std::size_t k = 0; k < list.size(); ++k) EXPECT_EQ(places.at(k), list[k]);
+    const Positions positions = Positions::of(list);
+    EXPECT_TRUE(positions.list.empty());
+    for (std::size_t k = 0; k < list.size(); ++k) EXPECT_EQ(positions.at(k), list[k]);
   }
   for (const std::vector<std::uint32_t>& list :
        std::initializer_list<std::vector<std::uint32_t>>{{3, 5, 8}, {5, 3, 1}}) {
-    const Places places = Places::of(list);
-    for (std::size_t k = 0; k < list.size(); ++k) EXPECT_EQ(places.at(k), list[k]);
+    const Positions positions = Positions::of(list);
+    for (std::size_t k = 0; k < list.size(); ++k) EXPECT_EQ(positions.at(k), list[k]);
   }
 }
 

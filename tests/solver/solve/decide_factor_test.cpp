@@ -21,9 +21,9 @@ TEST(DecideFactor, FollowsTheRules) {
   const runtime::FactorUse not_possible{.why = {runtime::MatrixReason::memory}};
   const struct {
     const char* name;
-    FactorPlaceFacts facts;
+    FactorBackendFacts facts;
     Next next;
-    Place place;
+    Place backend;
     Why why;
   } rows[] = {
       {"host", {.asked = Place::host, .on_device = true}, Next::none, Place::host, Why::asked_for},
@@ -111,7 +111,7 @@ TEST(DecideFactor, FollowsTheRules) {
     const FactorChoice choice = decide_factor(row.facts);
     EXPECT_EQ(choice.next, row.next);
     if (choice.next != Next::none) continue;
-    EXPECT_EQ(name(choice.place), name(row.place));
+    EXPECT_EQ(name(choice.backend), name(row.backend));
     EXPECT_EQ(choice.reason, row.why);
   }
 }

@@ -243,7 +243,7 @@ constexpr HostNeeds kBounds = {.bounds = true}, kManifolds = {.manifolds = true}
                     kDogleg = {.bounds = true, .dogleg = true};
 
 TEST(Decide, WhereStepsAreMade) {
-  const StepPlace engine = StepPlace::engine, host = StepPlace::host;
+  const StepBackend engine = StepBackend::engine, host = StepBackend::host;
   // `automatic` on a device: a small system is read back, a larger one is not.
   const SystemFacts small = {.unknowns = 8,
                              .rows = 20,
@@ -262,7 +262,7 @@ TEST(Decide, WhereStepsAreMade) {
     Method method;
     LinearSolver asked;
     SystemFacts system;
-    StepPlace expected;
+    StepBackend expected;
     LinearSolver kind;
   } rows[] = {
       {"nothing", {}, false, cpu, lm, any, small, engine, cholesky},
@@ -325,26 +325,26 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
     FactorPlace factor;
     runtime::FactorUse use;
     std::vector<Fact> facts;
-    StepPlace expected;
+    StepBackend expected;
     const char* why;
   } rows[] = {
-      {"bounds", kBounds, cholesky, FactorPlace::device, quick, device, StepPlace::engine,
+      {"bounds", kBounds, cholesky, FactorPlace::device, quick, device, StepBackend::engine,
        "asked for"},
-      {"manifolds", kManifolds, any, FactorPlace::device, quick, device, StepPlace::engine,
+      {"manifolds", kManifolds, any, FactorPlace::device, quick, device, StepBackend::engine,
        "asked for"},
-      {"both", kBoth, cholesky, FactorPlace::automatic, quick, both, StepPlace::engine,
+      {"both", kBoth, cholesky, FactorPlace::automatic, quick, both, StepBackend::engine,
        "asked for"},
-      {"slower there", kBoth, cholesky, FactorPlace::automatic, slow, both, StepPlace::host,
+      {"slower there", kBoth, cholesky, FactorPlace::automatic, slow, both, StepBackend::host,
        "steps on the host: bounds, manifolds"},
-      {"not possible", kManifolds, cholesky, FactorPlace::automatic, cannot, both, StepPlace::host,
-       "steps on the host: manifolds"},
+      {"not possible", kManifolds, cholesky, FactorPlace::automatic, cannot, both,
+       StepBackend::host, "steps on the host: manifolds"},
       {"on the host",
        kManifolds,
        cholesky,
        FactorPlace::host,
        quick,
        {},
-       StepPlace::host,
+       StepBackend::host,
        "steps on the host: manifolds"},
   };
   const auto plan = [&](const HostNeeds& needs, LinearSolver asked, FactorPlace factor,
@@ -360,7 +360,7 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
     EXPECT_EQ(facts, row.facts);
     EXPECT_EQ(made.steps, row.expected);
     EXPECT_EQ(made.linear.kind, cholesky);
-    EXPECT_EQ(made.linear.by_engine, row.expected == StepPlace::engine);
+    EXPECT_EQ(made.linear.by_engine, row.expected == StepBackend::engine);
     EXPECT_EQ(linear_text(made), row.why);
   }
   // A mesh without two levels.
@@ -374,7 +374,7 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
         vulkan, {.needs = moves ? kManifolds : kBounds, .engine_manifolds = moves, .system = mesh},
         automatic_steps, &facts);
     EXPECT_EQ(facts, (std::vector{Fact::elimination, Fact::device_factor}));
-    EXPECT_EQ(made.steps, StepPlace::engine);
+    EXPECT_EQ(made.steps, StepBackend::engine);
     EXPECT_EQ(made.linear.kind, cholesky);
     EXPECT_EQ(factor_text(made), "the data are there; 0.0021 s expected");
   }
@@ -575,7 +575,7 @@ TEST(Decide, LinearSolver) {
                                .preconditioner = row.preconditioner},
                               &facts);
     EXPECT_EQ(facts, row.facts);
-    EXPECT_EQ(plan.steps, StepPlace::engine);
+    EXPECT_EQ(plan.steps, StepBackend::engine);
     EXPECT_EQ(name(plan.linear.kind), name(row.kind));
     EXPECT_EQ(plan.linear.by_engine, row.by_engine);
     EXPECT_EQ(plan.linear.forcing, row.forcing);
@@ -617,7 +617,7 @@ TEST(Decide, MethodsThatTakeEnergies) {
     SCOPED_TRACE(row.why);
     const Plan plan =
         plan_on(vulkan, {.system = row.system}, {.method = row.method, .linear_solver = row.asked});
-    EXPECT_EQ(plan.steps, StepPlace::engine);
+    EXPECT_EQ(plan.steps, StepBackend::engine);
     EXPECT_EQ(name(plan.linear.kind), name(row.kind));
     EXPECT_EQ(linear_text(plan), row.why);
   }

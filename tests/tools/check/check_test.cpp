@@ -114,16 +114,16 @@ class Wrong final : public runtime::RowRunner {
   std::unique_ptr<runtime::RowRunner> inner_;
 };
 
-std::vector<check::Place> wrong(ir::Op op, Precision precision) {
-  std::vector<check::Place> places;
-  places.push_back({.runner = std::make_unique<Wrong>(op, precision)});
-  return places;
+std::vector<check::CheckedBackend> wrong(ir::Op op, Precision precision) {
+  std::vector<check::CheckedBackend> backends;
+  backends.push_back({.runner = std::make_unique<Wrong>(op, precision)});
+  return backends;
 }
 
 TEST(Check, OpsFindsTheOpThatIsOff) {
   for (const Precision precision : {Precision::f32, Precision::f64}) {
-    const auto places = wrong(ir::Op::Tanh, precision);
-    const check::OpsReport report = check::check_ops({.count = 50}, places);
+    const auto backends = wrong(ir::Op::Tanh, precision);
+    const check::OpsReport report = check::check_ops({.count = 50}, backends);
     EXPECT_GT(report.broken, 0u);
     for (const check::OpResult& r : report.results) {
       EXPECT_EQ(r.value.broken > 0, r.op == "tanh") << r.op;
@@ -132,8 +132,8 @@ TEST(Check, OpsFindsTheOpThatIsOff) {
 }
 
 TEST(Check, RandomShrinksToTheOpThatIsOff) {
-  const auto places = wrong(ir::Op::Tanh, Precision::f32);
-  const check::RandomReport report = check::check_random({.count = 40}, places);
+  const auto backends = wrong(ir::Op::Tanh, Precision::f32);
+  const check::RandomReport report = check::check_random({.count = 40}, backends);
   ASSERT_FALSE(report.failures.empty());
   EXPECT_TRUE(report.broken());
   for (const check::Failure& failure : report.failures) {
@@ -158,14 +158,15 @@ TEST(Check, GradientOfAProblemThatIsRightAndOneThatIsNot) {
 }
 
 TEST(Kinks, AreTheDocumentedOnesOnTheInterpreter) {
-  expect_documented_kinks(check::open_places({.backend = Backend::cpu}));
+  expect_documented_kinks(check::open_backends({.backend = Backend::cpu}));
 }
 
 TEST(NodeValues, MarksTheFirstDifference) {
   const ir::Program program = parse("a * tanh(b) + L", {{"a", "b"}, {"L"}, {}});
   const std::vector<double> at = {2, 0.5, 1};
-  const NodeValues same = node_values(
-      program, at, {}, check::open_places({.backend = Backend::cpu, .precision = Precision::f32}));
+  const NodeValues same =
+      node_values(program, at, {},
+                  check::open_backends({.backend = Backend::cpu, .precision = Precision::f32}));
   EXPECT_FALSE(same.differs);
   EXPECT_EQ(same.text,
             R"(f32                               evaluator                 cpu
@@ -192,8 +193,10 @@ TEST(NodeValues, OfAProblemAndItsErrors) {
   const Parameters p = problem.add_parameters(x);
   problem.add_residual(exp(p[0]), {.label = "first"});
   problem.add_residual(exp(p[1]), {.label = "second"});
-  const auto places = check::open_places({.backend = Backend::cpu, .precision = Precision::f64});
-  const std::string text = node_values(problem, {.kernel = "gradient", .instance = 1}, places).text;
+  const auto backends =
+      check::open_backends({.backend = Backend::cpu, .precision = Precision::f64});
+  const std::string text =
+      node_values(problem, {.kernel = "gradient", .instance = 1}, backends).text;
   EXPECT_EQ(text.find("gradient of residual \"second\" #1 (topology "), 0u) << text;
   EXPECT_NE(text.find("= exp %0"), std::string::npos) << text;
   const auto message = [](const auto& call) -> std::string {
@@ -204,9 +207,9 @@ TEST(NodeValues, OfAProblemAndItsErrors) {
       return error.what();
     }
   };
-  EXPECT_EQ(message([&] { node_values(problem, {.instance = 2}, places); }),
+  EXPECT_EQ(message([&] { node_values(problem, {.instance = 2}, backends); }),
             "dump: no topology has an instance 2 with a residual");
-  EXPECT_EQ(message([&] { node_values(problem, {.kernel = "jvp"}, places); }),
+  EXPECT_EQ(message([&] { node_values(problem, {.kernel = "jvp"}, backends); }),
             "dump: --values expects --kernel residual, cost, gradient, jacobian, hessian, got "
             "\"jvp\"");
 }

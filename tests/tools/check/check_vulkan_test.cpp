@@ -33,7 +33,7 @@ TEST_F(CheckVulkan, TwoHundredRandomProgramsHold) {
 }
 
 TEST_F(CheckVulkan, KinksAreTheDocumentedOnes) {
-  expect_documented_kinks(check::open_places({.backend = Backend::vulkan}));
+  expect_documented_kinks(check::open_backends({.backend = Backend::vulkan}));
 }
 
 }  // namespace

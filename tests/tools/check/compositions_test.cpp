@@ -79,18 +79,18 @@ class WrongPair final : public runtime::RowRunner {
 
 TEST(CheckPairs, FindThePairThatIsWrong) {
   for (const Precision precision : {Precision::f32, Precision::f64}) {
-    std::vector<check::Place> places;
-    places.push_back({.runner = std::make_unique<WrongPair>(precision)});
+    std::vector<check::CheckedBackend> backends;
+    backends.push_back({.runner = std::make_unique<WrongPair>(precision)});
     const std::vector<Op> ops = runtime::composable_ops();
-    const auto place = [&](Op op) {
+    const auto index_of = [&](Op op) {
       return static_cast<std::uint64_t>(std::ranges::find(ops, op) - ops.begin());
     };
     // Starts with tan and ends before the next op.
     check::PairsOptions options;
-    options.seed = place(Op::Tan) * ops.size() + place(Op::Atan);
+    options.seed = index_of(Op::Tan) * ops.size() + index_of(Op::Atan);
     options.every = ops.size() * ops.size();
     options.triples = 0;
-    const check::PairsReport report = check::check_pairs(options, places);
+    const check::PairsReport report = check::check_pairs(options, backends);
     EXPECT_EQ(report.pairs, 1u);
     EXPECT_EQ(report.wrong, std::vector<std::string>{"atan(tan(a))"});
     ASSERT_EQ(report.failures.size(), 2u);

@@ -88,8 +88,8 @@ void expect_kink_of_evaluator(const KinkRow& row, const ir::Program& program) {
   expect_kink(row, std::vector<double>(values.begin(), values.end()), " by the evaluator");
 }
 
-/// Every row on the evaluator and on each place.
-inline void expect_documented_kinks(std::span<const check::Place> places) {
+/// Every row on the evaluator and on each backend.
+inline void expect_documented_kinks(std::span<const check::CheckedBackend> backends) {
   for (const KinkRow& row : kink_rows()) {
     const ir::Program program =
         autodiff::residual_and_jacobian(row.program, autodiff::all_slots(row.program));
@@ -97,13 +97,13 @@ inline void expect_documented_kinks(std::span<const check::Place> places) {
     expect_kink_of_evaluator<double>(row, program);
     runtime::Rows rows{.count = 1};
     for (const double x : row.at) rows.parameters.push_back({x});
-    for (const check::Place& place : places) {
-      if (!row.in_single && place.runner->precision() == Precision::f32) continue;
+    for (const check::CheckedBackend& backend : backends) {
+      if (!row.in_single && backend.runner->precision() == Precision::f32) continue;
       std::vector<double> got;
-      for (const auto& column : place.runner->run(program, rows)) got.push_back(column[0]);
+      for (const auto& column : backend.runner->run(program, rows)) got.push_back(column[0]);
       expect_kink(row, got,
-                  " on " + std::string(name(place.runner->backend())) + " " +
-                      std::string(codegen::name(place.runner->precision())));
+                  " on " + std::string(name(backend.runner->backend())) + " " +
+                      std::string(codegen::name(backend.runner->precision())));
     }
   }
 }

@@ -25,7 +25,7 @@ namespace hybrid = runtime::hybrid;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kHeaderBytes = 96;  // and a little: bytes that are tested one by one
-constexpr std::size_t kPlaces = 64;       // positions in the rest
+constexpr std::size_t kPositions = 64;    // positions in the rest
 
 /// One kind of file, with functions that write it and start with it.
 struct Subject {
@@ -146,7 +146,7 @@ class CorruptionCheck {
     const auto whole = platform::read_file(subject.path, 1 << 24);
     std::uint64_t none = 0;
     if (!whole || !subject.read(none)) return fail(report_.errors, subject.name + ": not written");
-    const std::size_t step = (whole->size() - kHeaderBytes) / kPlaces + 1;
+    const std::size_t step = (whole->size() - kHeaderBytes) / kPositions + 1;
     const auto bit = static_cast<std::byte>(1u << report_.rounds % 8);
     const std::size_t later = report_.rounds % step;  // where positions behind the header begin
     for (std::size_t at = 0; at < whole->size(); at += at + 1 == kHeaderBytes ? 1 + later

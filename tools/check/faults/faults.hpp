@@ -21,7 +21,7 @@ struct FaultAnswer {
   bool right = false;
   bool on_cpu = false;          ///< true if the CPU computed the answer
   std::uint64_t fallbacks = 0;  ///< fallbacks counted during the work
-  std::string why;              ///< reason if not right; otherwise the place of the work
+  std::string why;              ///< reason if not right; otherwise the backend of the work
   std::uint64_t steps = 0, steps_on_device = 0, repeated_steps = 0;  ///< of a solve
 };
 

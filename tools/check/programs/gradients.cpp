@@ -87,14 +87,14 @@ std::vector<GradientResult> check_gradient(const std::string& name, Problem& pro
   Random random(options.seed);
   for (double& scalar : x) scalar += random.between(-kPerturbation, kPerturbation);
   std::vector<GradientResult> results;
-  const std::vector<Place> places = open_places(options);
-  for (const Precision precision : precisions_of(places)) {
+  const std::vector<CheckedBackend> backends = open_backends(options);
+  for (const Precision precision : precisions_of(backends)) {
     const std::vector<double> want = reference_gradient(model.model, x, precision);
     const double bound = std::max(gradient_bound(precision),
                                   kSlack * sensitivity(model.model, x, want, precision, random));
-    for (const Place& place : places) {
-      if (place.runner->precision() != precision) continue;
-      const bool on_cpu = place.runner->backend() == runtime::Backend::cpu;
+    for (const CheckedBackend& backend : backends) {
+      if (backend.runner->precision() != precision) continue;
+      const bool on_cpu = backend.runner->backend() == runtime::Backend::cpu;
       Evaluator evaluator(problem, {.backend = on_cpu ? Backend::cpu : Backend::vulkan,
                                     .precision = precision,
                                     .device = options.device,
@@ -102,8 +102,8 @@ std::vector<GradientResult> check_gradient(const std::string& name, Problem& pro
       const Eigen::VectorXd got = evaluator.gradient(x);
       const std::span<const double> values(got.data(), static_cast<std::size_t>(got.size()));
       results.push_back({.problem = name,
-                         .backend = std::string(runtime::name(place.runner->backend())),
-                         .device = place.runner->device(),
+                         .backend = std::string(runtime::name(backend.runner->backend())),
+                         .device = backend.runner->device(),
                          .precision = precision,
                          .unknowns = model.model.scalars,
                          .relative_difference = relative_difference(values, want),

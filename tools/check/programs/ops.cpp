@@ -119,29 +119,29 @@ class Sweep {
     derivatives_ = runtime::find_answers<T>(derivative_, rows_);
   }
 
-  OpResult run(const Place& place) const {
+  OpResult run(const CheckedBackend& backend) const {
     OpResult result{
         .op = std::string(ir::info(op_).name),
-        .backend = std::string(name(place.runner->backend())),
-        .device = place.runner->device(),
-        .precision = place.runner->precision(),
+        .backend = std::string(name(backend.runner->backend())),
+        .device = backend.runner->device(),
+        .precision = backend.runner->precision(),
         .points = rows_.count,
         .bound = sizeof(T) == sizeof(float) ? ir::info(op_).ulp_f32 : ir::info(op_).ulp_f64};
-    const runtime::Columns values = place.runner->run(value_, rows_);
+    const runtime::Columns values = backend.runner->run(value_, rows_);
     for (std::size_t i = 0; i < rows_.count; ++i) {
-      if (!values_.empty() && values_[i].tiny && !place.keeps_subnormals) continue;
+      if (!values_.empty() && values_[i].tiny && !backend.keeps_subnormals) continue;
       const T got = static_cast<T>(values[0][i]);
       const ir::Deviation deviation = values_.empty() ? ir::deviation<T>(op_, point(i), got)
                                                       : runtime::deviation<T>(values_[i], got);
-      note(result.value, deviation, got, i, place);
+      note(result.value, deviation, got, i, backend);
     }
-    const runtime::Columns slopes = place.runner->run(derivative_, rows_);
+    const runtime::Columns slopes = backend.runner->run(derivative_, rows_);
     for (std::size_t i = 0; i < rows_.count; ++i) {
       for (std::size_t k = 0; k < slopes.size(); ++k) {
         const T got = static_cast<T>(slopes[k][i]);
         const runtime::Answer& answer = derivatives_[i * slopes.size() + k];
-        if (answer.tiny && !place.keeps_subnormals) continue;
-        note(result.derivative, runtime::deviation<T>(answer, got), got, i, place);
+        if (answer.tiny && !backend.keeps_subnormals) continue;
+        note(result.derivative, runtime::deviation<T>(answer, got), got, i, backend);
       }
     }
     return result;
@@ -161,11 +161,11 @@ class Sweep {
   }
 
   void note(Worst& worst, const ir::Deviation& deviation, T got, std::size_t row,
-            const Place& place) const {
+            const CheckedBackend& backend) const {
     const std::array<T, 3> x = point(row);
     const bool lost = runtime::is_tiny(static_cast<T>(deviation.expected)) ||
                       std::ranges::any_of(x, [](T v) { return runtime::is_tiny(v); });
-    if (!place.keeps_subnormals && lost) return;
+    if (!backend.keeps_subnormals && lost) return;
     if (!deviation.within && worst.broken++ > 0) return;
     if (deviation.within && (worst.broken > 0 || deviation.ulp <= worst.ulp)) return;
     worst.ulp = deviation.ulp;
@@ -182,12 +182,13 @@ class Sweep {
 };
 
 template <class T>
-void sweep(ir::Op op, const Options& options, std::span<const Place> places, OpsReport& report) {
+void sweep(ir::Op op, const Options& options, std::span<const CheckedBackend> backends,
+           OpsReport& report) {
   constexpr auto kPrecision = sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64;
   const Sweep<T> made(op, options);
-  for (const Place& place : places) {
-    if (place.runner->precision() != kPrecision) continue;
-    report.results.push_back(made.run(place));
+  for (const CheckedBackend& backend : backends) {
+    if (backend.runner->precision() != kPrecision) continue;
+    report.results.push_back(made.run(backend));
     report.broken += report.results.back().value.broken + report.results.back().derivative.broken;
   }
 }
@@ -321,17 +322,18 @@ void compare(const Basic& basic, const runtime::Rows& rows, std::span<const doub
   }
 }
 
-void check_arithmetic(const Options& options, std::span<const Place> places, OpsReport& report) {
+void check_arithmetic(const Options& options, std::span<const CheckedBackend> backends,
+                      OpsReport& report) {
   constexpr std::uint64_t kBatch = std::uint64_t{1} << 18;
   const ir::Program program = basic_operations();
-  for (const Place& place : places) {
-    if (place.runner->precision() != Precision::f64) continue;
+  for (const CheckedBackend& backend : backends) {
+    if (backend.runner->precision() != Precision::f64) continue;
     const std::size_t first = report.arithmetic.size();
     for (const Basic& basic : kBasic) {
       report.arithmetic.push_back({.op = std::string(ir::info(basic.op).name),
-                                   .backend = std::string(name(place.runner->backend())),
-                                   .device = place.runner->device(),
-                                   .emulated = place.emulated_float64,
+                                   .backend = std::string(name(backend.runner->backend())),
+                                   .device = backend.runner->device(),
+                                   .emulated = backend.emulated_float64,
                                    .at = {}});
     }
     Operands operands(options.seed);
@@ -343,7 +345,7 @@ void check_arithmetic(const Options& options, std::span<const Place> places, Ops
         const std::array<double, 3> x = operands.next();
         for (std::size_t k = 0; k < 3; ++k) rows.parameters[k].push_back(x[k]);
       }
-      const runtime::Columns got = place.runner->run(program, rows);
+      const runtime::Columns got = backend.runner->run(program, rows);
       for (std::size_t k = 0; k < std::size(kBasic); ++k)
         compare(kBasic[k], rows, got[k], report.arithmetic[first + k]);
     }
@@ -355,24 +357,25 @@ void check_arithmetic(const Options& options, std::span<const Place> places, Ops
 }  // namespace
 
 OpsReport check_ops(const Options& options, std::uint64_t operands) {
-  const std::vector<Place> places = open_places(options);
-  return check_ops(options, places, operands);
+  const std::vector<CheckedBackend> backends = open_backends(options);
+  return check_ops(options, backends, operands);
 }
 
-OpsReport check_ops(const Options& options, std::span<const Place> places, std::uint64_t operands) {
+OpsReport check_ops(const Options& options, std::span<const CheckedBackend> backends,
+                    std::uint64_t operands) {
   OpsReport report;
   for (const ir::Op op : ir::all_ops()) {
     if (Interrupts::came()) break;
-    for (const Precision precision : precisions_of(places)) {
+    for (const Precision precision : precisions_of(backends)) {
       if (precision == Precision::f32) {
-        sweep<float>(op, options, places, report);
+        sweep<float>(op, options, backends, report);
       } else {
-        sweep<double>(op, options, places, report);
+        sweep<double>(op, options, backends, report);
       }
     }
   }
   report.operands = operands;
-  check_arithmetic(options, places, report);
+  check_arithmetic(options, backends, report);
   return report;
 }
 
@@ -397,13 +400,14 @@ std::vector<Composition> drawn_triples(const PairsOptions& options) {
   return out;
 }
 
-void run(const Composition& composition, std::span<const Place> places, PairsReport& report) {
+void run(const Composition& composition, std::span<const CheckedBackend> backends,
+         PairsReport& report) {
   bool wrong = false;
-  for (const Precision precision : precisions_of(places)) {
-    std::vector<runtime::RowPlace> same;
-    for (const Place& place : places) {
-      if (place.runner->precision() == precision)
-        same.push_back({place.runner.get(), place.keeps_subnormals});
+  for (const Precision precision : precisions_of(backends)) {
+    std::vector<runtime::CheckedRunner> same;
+    for (const CheckedBackend& backend : backends) {
+      if (backend.runner->precision() == precision)
+        same.push_back({backend.runner.get(), backend.keeps_subnormals});
     }
     const auto found =
         runtime::check_composition(composition, runtime::composition_rows(precision), same);
@@ -423,22 +427,22 @@ void run(const Composition& composition, std::span<const Place> places, PairsRep
 }  // namespace
 
 PairsReport check_pairs(const PairsOptions& options) {
-  const std::vector<Place> places = open_places(options);
-  return check_pairs(options, places);
+  const std::vector<CheckedBackend> backends = open_backends(options);
+  return check_pairs(options, backends);
 }
 
-PairsReport check_pairs(const PairsOptions& options, std::span<const Place> places) {
+PairsReport check_pairs(const PairsOptions& options, std::span<const CheckedBackend> backends) {
   if (options.every == 0)
     throw Error(ErrorCode::InvalidArgument, "check pairs: expected every >= 1, got 0");
   PairsReport report;
   for (const Composition& pair : sampled_pairs(options)) {
     if (Interrupts::came()) break;
-    run(pair, places, report);
+    run(pair, backends, report);
     ++report.pairs;
   }
   for (const Composition& triple : drawn_triples(options)) {
     if (Interrupts::came()) break;
-    run(triple, places, report);
+    run(triple, backends, report);
     ++report.triples;
   }
   return report;

@@ -64,7 +64,7 @@ inline constexpr std::uint64_t kDefaultOperands = 100'000;
 /// subnormals, halfway cases of sums and products. Native fma may round twice, as drivers do.
 OpsReport check_ops(const Options& options, std::uint64_t operands = kDefaultOperands);
 /// The same on backends that the caller has opened.
-OpsReport check_ops(const Options& options, std::span<const Place> places,
+OpsReport check_ops(const Options& options, std::span<const CheckedBackend> backends,
                     std::uint64_t operands = kDefaultOperands);
 
 /// Operands of the check: one column per operand, rounded to the precision.
@@ -99,6 +99,6 @@ struct PairsReport {
 /// precision.
 PairsReport check_pairs(const PairsOptions& options);
 /// The same on backends that the caller has opened.
-PairsReport check_pairs(const PairsOptions& options, std::span<const Place> places);
+PairsReport check_pairs(const PairsOptions& options, std::span<const CheckedBackend> backends);
 
 }  // namespace topograd::check

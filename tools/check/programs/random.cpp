@@ -91,15 +91,15 @@ runtime::Columns as_columns(const std::vector<double>& values) {
   return columns;
 }
 
-std::vector<double> by_place(const Place& place, const ir::Program& program,
-                             const ir::Point& point) {
+std::vector<double> by_backend(const CheckedBackend& backend, const ir::Program& program,
+                               const ir::Point& point) {
   const runtime::Columns out =
-      place.runner->run(program, {.count = 1,
-                                  .parameters = as_columns(point.parameters),
-                                  .data = as_columns(point.data),
-                                  .uniforms = as_columns(point.uniforms),
-                                  .tangents = as_columns(point.tangents),
-                                  .seeds = as_columns(point.seeds)});
+      backend.runner->run(program, {.count = 1,
+                                    .parameters = as_columns(point.parameters),
+                                    .data = as_columns(point.data),
+                                    .uniforms = as_columns(point.uniforms),
+                                    .tangents = as_columns(point.tangents),
+                                    .seeds = as_columns(point.seeds)});
   std::vector<double> values;
   for (const auto& column : out) values.push_back(column[0]);
   return values;
@@ -107,8 +107,8 @@ std::vector<double> by_place(const Place& place, const ir::Program& program,
 
 class RandomCheck {
  public:
-  RandomCheck(const Options& options, std::span<const Place> places)
-      : options_(options), places_(places), precisions_(precisions_of(places)) {}
+  RandomCheck(const Options& options, std::span<const CheckedBackend> backends)
+      : options_(options), backends_(backends), precisions_(precisions_of(backends)) {}
 
   RandomReport run() {
     report_.programs = options_.count == 0 ? kDefaultPrograms : options_.count;
@@ -147,8 +147,8 @@ class RandomCheck {
       }
       whole<T>(program, seed, k % kDeviceStride == 0);
     }
-    for (const Place& place : places_) {
-      if (place.runner->precision() == precision) compare_nodes<T>(table, place, report_);
+    for (const CheckedBackend& backend : backends_) {
+      if (backend.runner->precision() == precision) compare_nodes<T>(table, backend, report_);
     }
   }
 
@@ -161,15 +161,15 @@ class RandomCheck {
     report_.undecided += found.decided ? 0 : 1;
     report_.end_to_end += found.decided && found.finite ? 1 : 0;
     if (!found.decided) return;
-    for (const Place& place : places_) {
-      const bool wide = place.runner->precision() == Precision::f64;
+    for (const CheckedBackend& backend : backends_) {
+      const bool wide = backend.runner->precision() == Precision::f64;
       if (wide != (sizeof(T) == sizeof(double))) continue;
-      if (place.runner->backend() == runtime::Backend::vulkan && !on_device) continue;
+      if (backend.runner->backend() == runtime::Backend::vulkan && !on_device) continue;
       const Run run = [&](const ir::Program& f, const ir::Point& at) {
-        return by_place(place, f, at);
+        return by_backend(backend, f, at);
       };
       note<T>(end_to_end<T>(program, point, run), program, seed,
-              std::string(name(place.runner->backend())), place.runner->device(), run);
+              std::string(name(backend.runner->backend())), backend.runner->device(), run);
     }
   }
 
@@ -195,7 +195,7 @@ class RandomCheck {
   }
 
   const Options& options_;
-  std::span<const Place> places_;
+  std::span<const CheckedBackend> backends_;
   std::vector<Precision> precisions_;
   Coverage coverage_;
   RandomReport report_;
@@ -228,12 +228,12 @@ ir::Program numbered_program(std::uint64_t seed) {
 }
 
 RandomReport check_random(const Options& options) {
-  const std::vector<Place> places = open_places(options);
-  return check_random(options, places);
+  const std::vector<CheckedBackend> backends = open_backends(options);
+  return check_random(options, backends);
 }
 
-RandomReport check_random(const Options& options, std::span<const Place> places) {
-  return RandomCheck(options, places).run();
+RandomReport check_random(const Options& options, std::span<const CheckedBackend> backends) {
+  return RandomCheck(options, backends).run();
 }
 
 namespace {
@@ -279,13 +279,13 @@ void add_nodes(const ir::Program& program, const ir::Inputs<T>& point, std::uint
 }
 
 template <class T>
-void compare_nodes(const NodeTable& table, const Place& place, RandomReport& report) {
+void compare_nodes(const NodeTable& table, const CheckedBackend& backend, RandomReport& report) {
   for (std::size_t at = 0; at < table.size(); ++at) {
     const auto op = static_cast<ir::Op>(at);
     const OpRows& rows = table[at];
     if (rows.seeds.empty()) continue;
-    const runtime::Columns got =
-        place.runner->run(single_op(op), {.count = rows.seeds.size(), .parameters = rows.operands});
+    const runtime::Columns got = backend.runner->run(
+        single_op(op), {.count = rows.seeds.size(), .parameters = rows.operands});
     report.nodes += rows.seeds.size();
     for (std::size_t i = 0; i < rows.seeds.size(); ++i) {
       std::array<T, 3> x;
@@ -294,14 +294,14 @@ void compare_nodes(const NodeTable& table, const Place& place, RandomReport& rep
       if (deviation.within) continue;
       const bool tiny = subnormal(x[0]) || subnormal(x[1]) || subnormal(x[2]) ||
                         subnormal(static_cast<T>(deviation.expected));
-      if (tiny && !place.keeps_subnormals) continue;
+      if (tiny && !backend.keeps_subnormals) continue;
       const std::vector<double> used(x.begin(), x.begin() + ir::arity(op));
       keep(report,
            {.seed = rows.seeds[i],
             .kind = "node",
-            .backend = std::string(name(place.runner->backend())),
-            .device = place.runner->device(),
-            .precision = place.runner->precision(),
+            .backend = std::string(name(backend.runner->backend())),
+            .device = backend.runner->device(),
+            .precision = backend.runner->precision(),
             .message = "expected " + ir::print_number(static_cast<double>(deviation.expected)) +
                        ", got " + ir::print_number(got[0][i]),
             .program = op_on_literals(op, used)});
@@ -311,7 +311,7 @@ void compare_nodes(const NodeTable& table, const Place& place, RandomReport& rep
 
 #define TG_INSTANTIATE(T)                                                                          \
   template void add_nodes<T>(const ir::Program&, const ir::Inputs<T>&, std::uint64_t, NodeTable&); \
-  template void compare_nodes<T>(const NodeTable&, const Place&, RandomReport&);
+  template void compare_nodes<T>(const NodeTable&, const CheckedBackend&, RandomReport&);
 TG_INSTANTIATE(float)
 TG_INSTANTIATE(double)
 #undef TG_INSTANTIATE

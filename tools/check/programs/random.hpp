@@ -62,7 +62,7 @@ inline constexpr double kMostUndecided = 0.05;
 /// The same seed gives the same programs on every machine.
 RandomReport check_random(const Options& options);
 /// The same on backends that the caller has opened.
-RandomReport check_random(const Options& options, std::span<const Place> places);
+RandomReport check_random(const Options& options, std::span<const CheckedBackend> backends);
 
 /// Every kDeviceStride-th program runs end to end on a device, because each needs its own shader.
 inline constexpr std::uint64_t kDeviceStride = 200;
@@ -84,9 +84,9 @@ template <class T>
 void add_nodes(const ir::Program& program, const ir::Inputs<T>& point, std::uint64_t seed,
                NodeTable& table);
 
-/// Runs each op's rows on `place` and reports nodes that exceed their bounds.
+/// Runs each op's rows on `backend` and reports nodes that exceed their bounds.
 template <class T>
-void compare_nodes(const NodeTable& table, const Place& place, RandomReport& report);
+void compare_nodes(const NodeTable& table, const CheckedBackend& backend, RandomReport& report);
 
 /// Stores a failure, up to a number that a person can read.
 void keep(RandomReport& report, Failure failure);

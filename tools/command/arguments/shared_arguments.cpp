@@ -76,7 +76,7 @@ ir::Program parse_expression(const ExpressionArguments& arguments) {
   }
 }
 
-void add_place_options(Command app, SolverArguments& a) {
+void add_backend_options(Command app, SolverArguments& a) {
   const SolverOptions defaults;
   app.group("Where it runs");
   add_choice(app, "--backend", a.backend, "where kernels run", defaults.backend);

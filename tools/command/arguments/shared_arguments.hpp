@@ -50,7 +50,7 @@ struct SolverArguments {
 };
 
 /// Options of every subcommand that evaluates: backend, precision, device, accumulation, threads.
-void add_place_options(Command app, SolverArguments& a);
+void add_backend_options(Command app, SolverArguments& a);
 /// Options of the method: how steps are found.
 void add_method_options(Command app, SolverArguments& a);
 /// These options and limits, for commands that solve once.

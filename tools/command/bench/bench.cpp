@@ -413,7 +413,7 @@ void add_bench(Command app) {
       "Times the evaluations of a problem, compiling of topologies, tracing, or operations");
   add_problem_options(command, arguments->bench.problem, {.on_grids = {"springs", "trace"}});
   add_data_option(command, arguments->bench.problem);
-  add_place_options(command, arguments->bench.solver);
+  add_backend_options(command, arguments->bench.solver);
   add_bench_options(command, arguments->bench);
   command.option("--count", &arguments->count,
                  "bench topologies: different random trees (100); bench trace: residuals, "

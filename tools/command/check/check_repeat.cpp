@@ -87,7 +87,7 @@ ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& opt
           {"jtjp", products}};
 }
 
-std::vector<SolverOptions> places(const RepeatArguments& arguments) {
+std::vector<SolverOptions> devices(const RepeatArguments& arguments) {
   const SolverArguments& asked = arguments.solver;
   std::vector<SolverOptions> out;
   const auto add = [&](const char* backend, const std::string& way) {
@@ -109,7 +109,7 @@ std::vector<SolverOptions> places(const RepeatArguments& arguments) {
 /// The result of one process: a row for each backend, accumulation strategy and order.
 ordered_json evaluate_all(const RepeatArguments& arguments, int threads) {
   ordered_json rows = ordered_json::array();
-  for (SolverOptions& options : places(arguments)) {
+  for (SolverOptions& options : devices(arguments)) {
     options.threads = threads;
     try {
       for (const bool shuffled : {false, true})
@@ -298,7 +298,7 @@ SolverOptions for_values(SolverOptions options) {
   return options;
 }
 
-/// Adds the hashes of a problem, and the place where its options evaluate.
+/// Adds the hashes of a problem, and the device on which its options evaluate.
 void add_hashes(const PortableRow& row, PortableProblem& made, ordered_json& out) {
   made.options.bits = Bits::portable;
   Evaluator at(made.problem, for_values(made.options));
@@ -310,7 +310,7 @@ void add_hashes(const PortableRow& row, PortableProblem& made, ordered_json& out
   hashes["kernels"] = {{"cpu", counts.kernels_on_cpu}, {"device", counts.kernels_on_device}};
 }
 
-/// Returns the place of one process and a row for each problem.
+/// Returns the device of one process and a row for each problem.
 ordered_json on_cpu(int threads) {
   ordered_json out = {{"rows", ordered_json::array()}};
   for (const PortableRow& row : problems::portable_problems()) {
@@ -348,18 +348,18 @@ const Stored* stored_of(std::string_view name) {
   return nullptr;
 }
 
-/// Adds the places of a process to the rows of the report.
-void add_place(ordered_json& report, const ordered_json& found) {
+/// Adds the devices of a process to the rows of the report.
+void add_device(ordered_json& report, const ordered_json& found) {
   if (found.is_null() || found["rows"].empty()) return;
-  const std::string place = found["place"];
-  ordered_json& places = report["places"];
-  if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
+  const std::string where = found["place"];
+  ordered_json& devices = report["places"];
+  if (std::find(devices.begin(), devices.end(), where) == devices.end()) devices.push_back(where);
   for (const ordered_json& from : found["rows"]) {
     ordered_json& to = report["results"][from["name"].get<std::string>()];
     for (const std::string_view kind : kKinds)
       if (from.contains(kind))
-        to[std::string(kind)][from[kind].get<std::string>()].push_back(place);
-    to["kernels"][place] = from["kernels"];
+        to[std::string(kind)][from[kind].get<std::string>()].push_back(where);
+    to["kernels"][where] = from["kernels"];
   }
 }
 
@@ -380,9 +380,9 @@ void add_devices(ordered_json& report, const std::string& device, Float64 only, 
     for (const PortableRow& row : problems::portable_problems()) {
       if (Interrupts::came()) break;
       if (float64 == Float64::emulated && !all && !row.emulated) continue;
-      add_place(report,
-                in_a_process(
-                    "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
+      add_device(report,
+                 in_a_process(
+                     "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
     }
   }
 }
@@ -404,7 +404,7 @@ ordered_json portable_report(const std::string& device, Float64 only, bool all) 
         return on_cpu(threads);
       });
       // A processor without the set has shown the one below it.
-      if (known.insert(found["place"]).second) add_place(report, found);
+      if (known.insert(found["place"]).second) add_device(report, found);
     }
   }
   add_devices(report, device, only, all);
@@ -418,26 +418,26 @@ ordered_json portable_report(const std::string& device, Float64 only, bool all) 
 
 std::string portable_text(const ordered_json& report) {
   std::string text;
-  for (const ordered_json& place : report["places"]) text += place.get<std::string>() + "\n";
+  for (const ordered_json& where : report["places"]) text += where.get<std::string>() + "\n";
   for (const auto& [name, row] : report["results"].items()) {
     std::string line = name;
     line.resize(22, ' ');
     for (const std::string_view kind : kKinds) {
-      for (const auto& [hash, places] : row[std::string(kind)].items()) {
+      for (const auto& [hash, devices] : row[std::string(kind)].items()) {
         line += " " + hash;
         if (row[std::string(kind)].size() == 1) continue;
         line += " (";
-        for (const ordered_json& place : places) line += place.get<std::string>() + "; ";
+        for (const ordered_json& where : devices) line += where.get<std::string>() + "; ";
         line.replace(line.size() - 2, 2, ")");
       }
     }
     line += row["as_stored"].get<bool>() ? "  as stored" : "  BROKEN: not as stored";
-    for (const auto& [place, kernels] : row["kernels"].items()) {
+    for (const auto& [where, kernels] : row["kernels"].items()) {
       const auto here = kernels["cpu"].get<std::uint64_t>();
       const auto there = kernels["device"].get<std::uint64_t>();
       if (here > 0 && there > 0)
         line += "; " + std::to_string(here) + " of " + std::to_string(here + there) +
-                " kernels on the CPU: " + place;
+                " kernels on the CPU: " + where;
     }
     text += line + "\n";
   }

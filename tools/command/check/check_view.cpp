@@ -105,7 +105,7 @@ void add_check_view(Command check) {
   command.option("--icosphere", &arguments->icosphere, "subdivisions of the mesh").range(0, 8);
   command.option("--seed", &arguments->seed, "seed of the drags");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  add_place_options(command, arguments->solver);
+  add_backend_options(command, arguments->solver);
   command.callback(noting_signals([arguments] { run(*arguments); }));
 }
 

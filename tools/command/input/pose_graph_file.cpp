@@ -403,7 +403,7 @@ using draw::Vec3;
 constexpr double kThickness = 0.0022;     // of a bar, as a share of the graph's diagonal
 constexpr std::size_t kCornersOfBar = 6;  // of a bar: three at each end
 
-Vec3 place(const Pose& pose, int dimension) {
+Vec3 position_of(const Pose& pose, int dimension) {
   const auto& [x, y, z] = pose.position;
   return dimension == 2 ? draw::on_sheet(x, y) : Vec3{x, z, -y};
 }
@@ -466,8 +466,8 @@ problems::TriangleMesh ShownGraph::mesh(const PoseGraph& graph) const {
     const PoseGraph::Edge& edge =
         sighting ? graph.sightings[k - graph.edges.size()].edge : graph.edges[k];
     const Pose to = sighting ? Pose{graph.landmarks[edge.to].position} : graph.poses[edge.to];
-    add_bar(mesh, place(graph.poses[edge.from], graph.dimension), place(to, graph.dimension),
-            radius);
+    add_bar(mesh, position_of(graph.poses[edge.from], graph.dimension),
+            position_of(to, graph.dimension), radius);
   }
   return mesh;
 }

@@ -8,7 +8,7 @@
 namespace topograd::command {
 namespace {
 
-using Place = std::array<double, 3>;
+using Point = std::array<double, 3>;
 
 constexpr double kKept = 0.9;         // share of the points that the window holds along each axis
 constexpr double kMargin = 0.25;      // of the window's size, on each side
@@ -27,15 +27,15 @@ std::vector<std::uint32_t> choose(std::size_t count, std::size_t most) {
   return chosen;
 }
 
-Place point_of(const BundleScene& scene, std::uint32_t k) {
+Point point_of(const BundleScene& scene, std::uint32_t k) {
   const std::size_t at = 3 * std::size_t{k};
   return {scene.points[at], scene.points[at + 1], scene.points[at + 2]};
 }
 
-void add_octahedron(problems::TriangleMesh& mesh, const Place& center, double radius) {
+void add_octahedron(problems::TriangleMesh& mesh, const Point& center, double radius) {
   const auto first = static_cast<std::uint32_t>(mesh.vertex_count());
   for (std::size_t corner = 0; corner < kCorners; ++corner) {
-    Place at = center;
+    Point at = center;
     at[corner / 2] += corner % 2 == 0 ? radius : -radius;
     mesh.positions.insert(mesh.positions.end(), at.begin(), at.end());
   }
@@ -70,10 +70,10 @@ bool ShownScene::is_within(const std::array<double, 3>& at) const {
 
 problems::TriangleMesh ShownScene::mesh(const BundleScene& scene) const {
   const double diagonal = std::hypot(high_[0] - low_[0], high_[1] - low_[1], high_[2] - low_[2]);
-  Place middle{};
+  Point middle{};
   for (std::size_t d = 0; d < 3; ++d) middle[d] = (low_[d] + high_[d]) / 2;
   problems::TriangleMesh mesh;
-  const auto add = [&](const Place& at, double radius) {
+  const auto add = [&](const Point& at, double radius) {
     const bool within = is_within(at);
     add_octahedron(mesh, within ? at : middle, within ? radius * diagonal : 0);
   };

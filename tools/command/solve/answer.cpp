@@ -40,12 +40,12 @@ std::string label_in_file(const ProblemFile& file, std::uint64_t row) {
 ///   before  instances of the row's topology in the processes before this one
 template <class Before>
 std::string label_in_problem(const Problem& problem, std::uint64_t row, const Before& before) {
-  const Place place = problem.locate(row);
-  const bool host = place.topology == Place::kHost;
-  std::string label(place.label);
-  if (label.empty()) label = host ? "host" : "residual" + std::to_string(place.topology);
-  return text(label, before(place) + place.instance, place.output,
-              host || problem.topology(place.topology).program.outputs.size() > 1);
+  const Place located = problem.locate(row);
+  const bool host = located.topology == Place::kHost;
+  std::string label(located.label);
+  if (label.empty()) label = host ? "host" : "residual" + std::to_string(located.topology);
+  return text(label, before(located) + located.instance, located.output,
+              host || problem.topology(located.topology).program.outputs.size() > 1);
 }
 
 /// "HASH COUNT" of each topology, and the number of rows.
@@ -63,8 +63,8 @@ struct Before {
   std::uint64_t rows = 0;
   std::vector<std::pair<std::string, std::uint64_t>> instances;  // by hash of the topology
 
-  std::uint64_t of(const Problem& problem, const Place& place) const {
-    const std::string hash = to_string(problem.topology(place.topology).hash);
+  std::uint64_t of(const Problem& problem, const Place& located) const {
+    const std::string hash = to_string(problem.topology(located.topology).hash);
     std::uint64_t sum = 0;
     for (const auto& [other, count] : instances) sum += other == hash ? count : 0;
     return sum;
@@ -94,7 +94,7 @@ std::vector<std::string> labels_of_all(const Problem& problem, std::span<const s
   std::uint64_t k = 0;
   for (std::uint64_t row = 0; wanted >> row; ++k) {
     if (row < earlier.rows || row >= earlier.rows + problem.residual_count()) continue;
-    const auto of = [&](const Place& place) { return earlier.of(problem, place); };
+    const auto of = [&](const Place& located) { return earlier.of(problem, located); };
     told += std::to_string(k) + " " + label_in_problem(problem, row - earlier.rows, of) + "\n";
   }
   std::vector<std::string> out(k);
@@ -275,17 +275,17 @@ ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary,
 /// The blocks with a free scalar, and the free scalars by index in the blocks' covariance.
 struct FreeScalars {
   std::vector<ParameterBlock> blocks;
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> positions;
   std::vector<std::string> names;
   // The same of blocks that the residuals do not determine.
   std::vector<ParameterBlock> undetermined_blocks;
   std::vector<std::string> undetermined;
 };
 
-/// Adds one block, whose scalars follow `place` others in the covariance of determined blocks;
+/// Adds one block, whose scalars follow `before` others in the covariance of determined blocks;
 /// returns how many it adds to these.
 std::size_t add_block(const Problem& problem, const Covariance& covariance, std::size_t array,
-                      std::size_t number, std::size_t place, FreeScalars& out) {
+                      std::size_t number, std::size_t before, FreeScalars& out) {
   const std::span<const ParameterArray> arrays = problem.arrays();
   const auto constants = problem.constant_mask();
   const std::size_t width = arrays[array].width, first = number * width;
@@ -298,7 +298,7 @@ std::size_t add_block(const Problem& problem, const Covariance& covariance, std:
   (determined ? out.blocks : out.undetermined_blocks).push_back(block);
   for (const std::size_t k : free) {
     (determined ? out.names : out.undetermined).push_back(scalar_name(arrays, array, first + k));
-    if (determined) out.places.push_back(place + k);
+    if (determined) out.positions.push_back(before + k);
   }
   return determined ? width : 0;
 }
@@ -306,11 +306,11 @@ std::size_t add_block(const Problem& problem, const Covariance& covariance, std:
 FreeScalars free_scalars(const Problem& problem, const Covariance& covariance) {
   FreeScalars out;
   const std::span<const ParameterArray> arrays = problem.arrays();
-  std::size_t place = 0;
+  std::size_t before = 0;
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     if (arrays[a].values == nullptr) continue;
     for (std::size_t b = 0; b < arrays[a].blocks; ++b)
-      place += add_block(problem, covariance, a, b, place, out);
+      before += add_block(problem, covariance, a, b, before, out);
   }
   return out;
 }
@@ -336,8 +336,8 @@ Uncertainty uncertainty_of(Problem& problem, const ResidualStatistics& residuals
     const Eigen::MatrixXd C =
         covariance.matrix(free.blocks.empty() ? free.undetermined_blocks : free.blocks);
     const auto at = [&](std::size_t i, std::size_t j) {
-      return C(static_cast<Eigen::Index>(free.places[i]),
-               static_cast<Eigen::Index>(free.places[j]));
+      return C(static_cast<Eigen::Index>(free.positions[i]),
+               static_cast<Eigen::Index>(free.positions[j]));
     };
     out.names = free.names;
     out.undetermined = free.undetermined;

@@ -593,11 +593,11 @@ std::string html_set_report(const nlohmann::ordered_json& report, const PageCont
             escaped(run["message"].get<std::string>()) + "\">" +
             escaped(run["termination"].get<std::string>()) + "</td></tr>\n";
   }
-  const std::string place = "on " + report["backend"].get<std::string>() + ", " +
+  const std::string where = "on " + report["backend"].get<std::string>() + ", " +
                             report["device"].get<std::string>() + ", in " +
                             seconds_text(report["solve_s"].get<double>());
   return page(content, "<section><div class=\"cards\">" +
-                           card(report["message"].get<std::string>(), place) +
+                           card(report["message"].get<std::string>(), where) +
                            "</div></section>\n" + section("Runs", rows + "</table>\n") +
                            answer_part(content.answer));
 }

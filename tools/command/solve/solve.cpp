@@ -450,7 +450,7 @@ void add_solve(Command app) {
   add_data_option(command, arguments->problem);
   add_generator_options(command, arguments->problem);
   add_ik_options(command, arguments->ik);
-  add_place_options(command, arguments->solver);
+  add_backend_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
   add_checkpoint_options(command, arguments->solver);
   command.group("Several processes");

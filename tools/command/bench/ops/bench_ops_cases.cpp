@@ -127,14 +127,14 @@ std::vector<OpCase> array_cases() {
          };
        }},
       {"gather", 12, nullptr,
-       [](In in) -> OpWork { return [in] { return reading(gather(in.x, in.places)); }; }},
+       [](In in) -> OpWork { return [in] { return reading(gather(in.x, in.indices)); }; }},
       {"scatter", 16, nullptr,
        [](In in) -> OpWork {
          // Sums grow between runs, so they must not change the inputs of other operations.
          const Array<float> sums = map([](Value v) { return v + literal(1); }, in.y);
          return [in, sums] {
            Array<float> target = sums;
-           scatter(in.x, in.places, target, ops::Combine::add);
+           scatter(in.x, in.indices, target, ops::Combine::add);
            return reading(target);
          };
        }},
@@ -306,25 +306,25 @@ OpInputs make_op_inputs(std::uint64_t count, const Device& device) {
               Array<std::uint32_t>(count)};
   std::uint64_t state = 88172645463325252ull;
   const std::span<float> x = in.x.write(), y = in.y.write();
-  const std::span<std::uint32_t> keys = in.keys.write(), places = in.places.write();
+  const std::span<std::uint32_t> keys = in.keys.write(), indices = in.indices.write();
   for (std::uint64_t i = 0; i < count; ++i) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     x[i] = static_cast<float>(state >> 40) * 0x1p-24f;
     y[i] = static_cast<float>(state >> 20 & 0xffff) * 0x1p-16f;
     keys[i] = static_cast<std::uint32_t>(state);
-    places[i] = static_cast<std::uint32_t>((state >> 32) % count);
+    indices[i] = static_cast<std::uint32_t>((state >> 32) % count);
   }
   for (const ops::Slice& s :
-       {in.x.untyped(), in.y.untyped(), in.keys.untyped(), in.places.untyped()})
+       {in.x.untyped(), in.y.untyped(), in.keys.untyped(), in.indices.untyped()})
     s.storage->place(device);
   return in;
 }
 
 OpInputs fresh_op_inputs(const OpInputs& of, const Device& device) {
   OpInputs in{Array<float>(of.x.read()), Array<float>(of.y.read()),
-              Array<std::uint32_t>(of.keys.read()), Array<std::uint32_t>(of.places.read())};
+              Array<std::uint32_t>(of.keys.read()), Array<std::uint32_t>(of.indices.read())};
   for (const ops::Slice& s :
-       {in.x.untyped(), in.y.untyped(), in.keys.untyped(), in.places.untyped()})
+       {in.x.untyped(), in.y.untyped(), in.keys.untyped(), in.indices.untyped()})
     s.storage->place(device);
   return in;
 }

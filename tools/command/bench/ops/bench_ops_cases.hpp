@@ -34,7 +34,7 @@ double time_with_transfers(int samples, const std::function<std::function<void()
 /// Inputs of operations.
 struct OpInputs {
   ops::Array<float> x, y;  ///< in [0, 1)
-  ops::Array<std::uint32_t> keys, places;
+  ops::Array<std::uint32_t> keys, indices;
 
   std::uint64_t count() const { return x.size(); }
 };

@@ -1,5 +1,5 @@
 // Sums over blocks: short lists whole, long ones in segments.
-#include "owner_sum.hpp"
+#include "block_sums.hpp"
 
 #include <algorithm>
 #include <span>
@@ -10,54 +10,54 @@ namespace topograd::runtime::cpu {
 namespace {
 
 // Blocks of one range of work: of few blocks, some may have most of the instances.
-constexpr std::size_t kMostOwnersPerRange = 2048, kLeastOwnersPerRange = 16, kRanges = 512;
+constexpr std::size_t kMostBlocksPerRange = 2048, kLeastBlocksPerRange = 16, kRanges = 512;
 
-// Adder::size(width) is the number of a block's sums, Adder::place(block) their position;
+// Adder::size(width) is the number of a block's sums, Adder::offset(block) their position;
 // Adder::add(block, begin, end, sums) adds the entries [begin, end) to the sums.
 template <class T, class Adder>
-void add_short_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& layout,
+void add_short_lists(Pool& pool, const BlockLists& lists, const BlockLayout& layout,
                      const Adder& adder, T* out) {
   const std::size_t grain =
-      std::clamp(lists.owners.size() / kRanges, kLeastOwnersPerRange, kMostOwnersPerRange);
-  pool.for_ranges(lists.owners.size(), grain, [&](std::size_t first, std::size_t last) {
+      std::clamp(lists.blocks.size() / kRanges, kLeastBlocksPerRange, kMostBlocksPerRange);
+  pool.for_ranges(lists.blocks.size(), grain, [&](std::size_t first, std::size_t last) {
     std::vector<double> sums;
     for (std::size_t k = first; k < last; ++k) {
       const std::uint32_t begin = lists.starts[k], end = lists.starts[k + 1];
       if (end - begin > kLongList) continue;
-      const BlockLayout::Block block = layout.block(lists.owners[k]);
+      const BlockLayout::Block block = layout.block(lists.blocks[k]);
       sums.assign(adder.size(block.width), 0.0);
       adder.add(block, begin, end, sums);
-      T* const target = out + adder.place(block);
+      T* const target = out + adder.offset(block);
       for (std::size_t j = 0; j < sums.size(); ++j) target[j] += static_cast<T>(sums[j]);
     }
   });
 }
 
 template <class T, class Adder>
-void add_long_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& layout,
+void add_long_lists(Pool& pool, const BlockLists& lists, const BlockLayout& layout,
                     const Adder& adder, T* out) {
   const std::vector<ListSegment>& segments = lists.segments;
   std::vector<std::vector<double>> partial(segments.size());
   pool.for_ranges(segments.size(), 1, [&](std::size_t first, std::size_t last) {
     for (std::size_t s = first; s < last; ++s) {
-      const BlockLayout::Block block = layout.block(lists.owners[segments[s].owner]);
+      const BlockLayout::Block block = layout.block(lists.blocks[segments[s].block]);
       partial[s].assign(adder.size(block.width), 0.0);
       adder.add(block, segments[s].begin, segments[s].end, partial[s]);
     }
   });
   for (std::size_t s = 0; s < segments.size();) {
-    const std::uint32_t owner = segments[s].owner;
+    const std::uint32_t block = segments[s].block;
     std::vector<double> sums(partial[s].size());
-    for (; s < segments.size() && segments[s].owner == owner; ++s) {
+    for (; s < segments.size() && segments[s].block == block; ++s) {
       for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += partial[s][j];
     }
-    T* const target = out + adder.place(layout.block(lists.owners[owner]));
+    T* const target = out + adder.offset(layout.block(lists.blocks[block]));
     for (std::size_t j = 0; j < sums.size(); ++j) target[j] += static_cast<T>(sums[j]);
   }
 }
 
 template <class T, class Adder>
-void add_all(Pool& pool, const OwnerLists& lists, const BlockLayout& layout, const Adder& adder,
+void add_all(Pool& pool, const BlockLists& lists, const BlockLayout& layout, const Adder& adder,
              T* out) {
   add_short_lists(pool, lists, layout, adder, out);
   add_long_lists(pool, lists, layout, adder, out);
@@ -78,19 +78,20 @@ struct ProductAdder {
 
   void add(const BlockLayout::Block& block, std::uint32_t begin, std::uint32_t end,
            std::span<double> sums) const {
-    const OwnerLists& lists = index.owners;
+    const BlockLists& lists = index.block_lists;
     for (std::uint32_t e = begin; e < end; ++e) {
-      const std::uint32_t i = lists.instance(lists.entries[e]), r = lists.role(lists.entries[e]);
-      const Role& role = index.roles[r];
+      const std::uint32_t i = lists.instance(lists.entries[e]),
+                          r = lists.block_slot(lists.entries[e]);
+      const BlockSlot& block_slot = index.block_slots[r];
       const std::uint32_t first =
-          role.fixed ? 0 : role.base[i] - static_cast<std::uint32_t>(block.first);
+          block_slot.fixed ? 0 : block_slot.base[i] - static_cast<std::uint32_t>(block.first);
       for (const Product<T>& p : products[r]) sums[first + p.target] += value(p, i);
     }
   }
 };
 
-// Products of roles that fill all sums of their blocks equally often: product k of a role is added
-// to sum k % N, with N sums. If the compiler knows N, they stay in registers.
+// Products of block slots that fill all sums of their blocks equally often: product k of a block
+// slot is added to sum k % N, with N sums. If the compiler knows N, they stay in registers.
 template <class T>
 struct ArrangedAdder {
   const TermIndex& index;
@@ -122,8 +123,8 @@ struct ArrangedAdder {
 
   /// Asks for the numbers of an entry.
   void expect(std::uint32_t entry) const {
-    const std::uint32_t i = index.owners.instance(entry);
-    for (const Product<T>& p : products[index.owners.role(entry)]) {
+    const std::uint32_t i = index.block_lists.instance(entry);
+    for (const Product<T>& p : products[index.block_lists.block_slot(entry)]) {
       __builtin_prefetch(p.a + i);
       if (p.b != nullptr && p.b != p.a) __builtin_prefetch(p.b + i);
     }
@@ -133,14 +134,14 @@ struct ArrangedAdder {
 
   template <class Count>
   void add_to(Count n, std::uint32_t begin, std::uint32_t end, double* sums) const {
-    const OwnerLists& lists = index.owners;
+    const BlockLists& lists = index.block_lists;
     const bool far_apart = end - begin > kLongest;  // else the lists of near blocks are near
     for (std::uint32_t e = begin; e < end; ++e) {
       if (far_apart && e + kAhead < end) expect(lists.entries[e + kAhead]);
       const std::uint32_t i = lists.instance(lists.entries[e]);
-      const std::vector<Product<T>>& role = products[lists.role(lists.entries[e])];
-      const Product<T>* const last = role.data() + role.size();
-      for (const Product<T>* p = role.data(); p != last; p += n) {
+      const std::vector<Product<T>>& block_slot = products[lists.block_slot(lists.entries[e])];
+      const Product<T>* const last = block_slot.data() + block_slot.size();
+      for (const Product<T>* p = block_slot.data(); p != last; p += n) {
         if (p->b != nullptr) {
           for (std::size_t k = 0; k < n; ++k) {
             const double b = p[k].b[i];
@@ -154,38 +155,38 @@ struct ArrangedAdder {
   }
 };
 
-// Sorts the products of a role for ArrangedAdder; false if they do not fit it.
+// Sorts the products of a block slot for ArrangedAdder; false if they do not fit it.
 template <class T>
-bool arrange(std::vector<Product<T>>& role, std::size_t n) {
-  if (role.size() % n != 0) return false;
-  for (Product<T>& p : role) {
+bool arrange(std::vector<Product<T>>& block_slot, std::size_t n) {
+  if (block_slot.size() % n != 0) return false;
+  for (Product<T>& p : block_slot) {
     if (p.a == nullptr) std::swap(p.a, p.b);
     if (p.a == nullptr) return false;
   }
-  std::vector<Product<T>> arranged(role.size());
+  std::vector<Product<T>> arranged(block_slot.size());
   std::vector<std::size_t> next(n, 0);
-  for (const Product<T>& p : role) {
+  for (const Product<T>& p : block_slot) {
     const std::size_t at = next[p.target]++ * n + p.target;
-    if (at >= role.size()) return false;
+    if (at >= block_slot.size()) return false;
     arranged[at] = p;
   }
-  for (std::size_t k = 0; k < role.size(); ++k) {
+  for (std::size_t k = 0; k < block_slot.size(); ++k) {
     if ((arranged[k].b == nullptr) != (arranged[k - k % n].b == nullptr)) return false;
   }
-  role = std::move(arranged);
+  block_slot = std::move(arranged);
   return true;
 }
 
 template <class Adding>
 struct VectorAdder : Adding {
   static std::size_t size(std::uint32_t width) { return width; }
-  std::uint64_t place(const BlockLayout::Block& block) const { return block.first; }
+  std::uint64_t offset(const BlockLayout::Block& block) const { return block.first; }
 };
 
 template <class Adding>
 struct BlockAdder : Adding {
   static std::size_t size(std::uint32_t width) { return packed_size(width); }
-  std::uint64_t place(const BlockLayout::Block& block) const { return block.packed; }
+  std::uint64_t offset(const BlockLayout::Block& block) const { return block.packed; }
 };
 
 /// Entries of a block of JᵀJ.
@@ -196,7 +197,7 @@ bool is_diagonal(Entries entries, std::uint32_t width) {
   return entries == Entries::diagonal || width > kWidestDenseBlock;
 }
 
-// Rows of J within one block, for instances that touch it in several roles or at changing
+// Rows of J within one block, for instances that touch it in several block slots or at changing
 // coordinates.
 template <class T>
 struct GeneralAdder {
@@ -206,13 +207,14 @@ struct GeneralAdder {
 
   void add(const BlockLayout::Block& block, std::uint32_t begin, std::uint32_t end,
            std::span<double> sums) const {
-    const OwnerLists& lists = index.owners;
+    const BlockLists& lists = index.block_lists;
     std::vector<double> rows;
     for (std::uint32_t e = begin; e < end;) {
       const std::uint32_t i = lists.instance(lists.entries[e]);
       rows.assign(jacobian.rows * block.width, 0.0);
       for (; e < end && lists.instance(lists.entries[e]) == i; ++e) {
-        add_role(index.roles[lists.role(lists.entries[e])], block, i, rows.data());
+        add_block_slot(index.block_slots[lists.block_slot(lists.entries[e])], block, i,
+                       rows.data());
       }
       for (std::size_t row = 0; row < jacobian.rows; ++row) {
         add_square(entries, block.width, rows.data() + row * block.width, sums.data());
@@ -221,12 +223,13 @@ struct GeneralAdder {
   }
 
  private:
-  void add_role(const Role& role, const BlockLayout::Block& block, std::uint32_t i,
-                double* rows) const {
-    for (std::size_t k = 0; k < role.slots.size(); ++k) {
-      const auto c = role.base[i] + role.offsets[k] - static_cast<std::uint32_t>(block.first);
+  void add_block_slot(const BlockSlot& block_slot, const BlockLayout::Block& block, std::uint32_t i,
+                      double* rows) const {
+    for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+      const auto c =
+          block_slot.base[i] + block_slot.offsets[k] - static_cast<std::uint32_t>(block.first);
       for (std::size_t row = 0; row < jacobian.rows; ++row) {
-        const Stored<T>& entry = jacobian.at(row, role.slots[k]);
+        const Stored<T>& entry = jacobian.at(row, block_slot.slots[k]);
         const double column = entry.column == nullptr ? 1.0 : double{entry.column[i]};
         if (entry.scale != 0) rows[row * block.width + c] += entry.scale * column;
       }
@@ -244,22 +247,22 @@ struct GeneralAdder {
   }
 };
 
-// The products that one role adds to its blocks.
+// The products that one block slot adds to its blocks.
 template <class T>
-std::vector<Product<T>> squares_of_role(const Role& role, const StoredJacobian<T>& jacobian,
-                                        Entries entries) {
-  const std::uint32_t width = role.width;
+std::vector<Product<T>> squares_of_block_slot(const BlockSlot& block_slot,
+                                              const StoredJacobian<T>& jacobian, Entries entries) {
+  const std::uint32_t width = block_slot.width;
   const bool diagonal = is_diagonal(entries, width);
   std::vector<Product<T>> products;
-  for (std::size_t j = 0; j < role.slots.size(); ++j) {
-    for (std::size_t k = 0; k < role.slots.size(); ++k) {
-      const std::uint32_t a = role.coordinate + role.offsets[j];
-      const std::uint32_t b = role.coordinate + role.offsets[k];
+  for (std::size_t j = 0; j < block_slot.slots.size(); ++j) {
+    for (std::size_t k = 0; k < block_slot.slots.size(); ++k) {
+      const std::uint32_t a = block_slot.coordinate + block_slot.offsets[j];
+      const std::uint32_t b = block_slot.coordinate + block_slot.offsets[k];
       if (a > b || (a == b && j > k) || (diagonal && a != b)) continue;
       const std::uint32_t target = diagonal ? a : packed_index(width, a, b);
       for (std::size_t row = 0; row < jacobian.rows; ++row) {
-        const Stored<T>& u = jacobian.at(row, role.slots[j]);
-        const Stored<T>& v = jacobian.at(row, role.slots[k]);
+        const Stored<T>& u = jacobian.at(row, block_slot.slots[j]);
+        const Stored<T>& v = jacobian.at(row, block_slot.slots[k]);
         if (u.scale == 0 || v.scale == 0) continue;
         products.push_back({u.column, v.column, u.scale * v.scale, target});
       }
@@ -274,14 +277,14 @@ void add_products(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                   Products<T> products, T* out) {
   bool arranged = true;
   for (std::size_t r = 0; arranged && r < products.size(); ++r) {
-    const Role& role = index.roles[r];
-    arranged = role.fixed && role.width != 0 &&
-               arrange(products[r], Adder<ArrangedAdder<T>>::size(role.width));
+    const BlockSlot& block_slot = index.block_slots[r];
+    arranged = block_slot.fixed && block_slot.width != 0 &&
+               arrange(products[r], Adder<ArrangedAdder<T>>::size(block_slot.width));
   }
   if (arranged) {
-    add_all(pool, index.owners, layout, Adder<ArrangedAdder<T>>{{index, products}}, out);
+    add_all(pool, index.block_lists, layout, Adder<ArrangedAdder<T>>{{index, products}}, out);
   } else {
-    add_all(pool, index.owners, layout, Adder<ProductAdder<T>>{{index, products}}, out);
+    add_all(pool, index.block_lists, layout, Adder<ProductAdder<T>>{{index, products}}, out);
   }
 }
 
@@ -290,14 +293,14 @@ template <template <class> class Adder, class T>
 void add_squares(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                  const StoredJacobian<T>& jacobian, Entries entries, T* out) {
   Products<T> products;
-  bool general = index.owners.aliased;
-  for (const Role& role : index.roles) {
-    general = general || !role.fixed || role.width == 0;
-    if (!general) products.push_back(squares_of_role(role, jacobian, entries));
+  bool general = index.block_lists.aliased;
+  for (const BlockSlot& block_slot : index.block_slots) {
+    general = general || !block_slot.fixed || block_slot.width == 0;
+    if (!general) products.push_back(squares_of_block_slot(block_slot, jacobian, entries));
   }
   if (general) {
     const Adder<GeneralAdder<T>> adder{{index, jacobian, entries}};
-    return add_all(pool, index.owners, layout, adder, out);
+    return add_all(pool, index.block_lists, layout, adder, out);
   }
   add_products<Adder>(pool, index, layout, std::move(products), out);
 }

@@ -107,11 +107,11 @@ std::vector<double> reference_jtjp(const OwnedModel& m, const std::vector<double
   return {sums.begin(), sums.end()};
 }
 
-class VulkanOwners : public VulkanTest {};
+class VulkanBlockSums : public VulkanTest {};
 
 // One invocation would take thousands of residual passes; workgroups that share segments take less
 // than two.
-TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
+TEST_F(VulkanBlockSums, ABlockThatAMillionResidualsShare) {
   const bool software = runtime::vulkan::open()->info().software();
   const OwnedModel m = fit_model(software ? 100000 : 1000000);
   for (const Precision precision : precisions()) {
@@ -148,7 +148,7 @@ TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
 
 // Cameras of 600 observations are summed by workgroups, points of 4 by invocations, and one block
 // shared by all in segments: all in one term.
-TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
+TEST_F(VulkanBlockSums, BlocksOfAnyDegreeMeetInOneTerm) {
   const struct {
     const char* name;
     EngineOptions options;
@@ -184,7 +184,7 @@ TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
 }
 
 // x fits the limit of buffer ranges, the diagonal blocks of its arrays do not.
-TEST_F(VulkanOwners, DiagonalBlocksBeyondTheRangeLieInPieces) {
+TEST_F(VulkanBlockSums, DiagonalBlocksBeyondTheRangeLieInPieces) {
   TG_NEEDS(float64);
   const struct {
     const char* name;

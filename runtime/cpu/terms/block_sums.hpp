@@ -17,8 +17,8 @@ struct Stored {
   double scale = 0;
 };
 
-/// Contribution of one entry of a role to its block's sums: sums[target] += scale * a[i] * b[i]; a
-/// missing column counts as 1, and a zero b makes the product zero.
+/// Contribution of one entry of a block slot to its block's sums: sums[target] += scale * a[i] *
+/// b[i]; a missing column counts as 1, and a zero b makes the product zero.
 template <class T>
 struct Product {
   const T* a = nullptr;
@@ -27,8 +27,8 @@ struct Product {
   std::uint32_t target = 0;
 };
 
-/// Products by role. In a role that is not fixed, the coordinate of the scalar is added to the
-/// target.
+/// Products by block slot. In a block slot that is not fixed, the coordinate of the scalar is added
+/// to the target.
 template <class T>
 using Products = std::vector<std::vector<Product<T>>>;
 

@@ -1,5 +1,5 @@
 // Walks through JSON text to the value that a pointer refers to.
-#include "problem_file_place.hpp"
+#include "problem_file_document.hpp"
 
 #include "../../ir/error.hpp"
 

@@ -115,7 +115,7 @@ int run(std::uint32_t scale) {
   cases.push_back(views(10 * scale, 600, Held::sixes));
   cases.push_back(views(10 * scale, 600, Held::threes));
   std::puts(
-      "| problem, entries of an owner | precision | residual blocks | residuals, us | gradient | "
+      "| problem, entries of a block | precision | residual blocks | residuals, us | gradient | "
       "JtJp "
       "| blocks | step of 100 CG |\n|---|---|---|---|---|---|---|---|");
   for (const Precision precision : {Precision::f64, Precision::f32}) {
@@ -130,12 +130,12 @@ int run(std::uint32_t scale) {
 int main(int count, char** arguments) try {
   const int scale = count > 1 ? std::atoi(arguments[1]) : 100;
   if (scale < 1 || scale > 400) {
-    std::fprintf(stderr, "bench_owners: expected a percentage from 1 to 400, got %s\n",
+    std::fprintf(stderr, "bench_block_sums: expected a percentage from 1 to 400, got %s\n",
                  arguments[1]);
     return 2;
   }
   return topograd::bench::run(static_cast<std::uint32_t>(scale));
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "bench_owners: %s\n", error.what());
+  std::fprintf(stderr, "bench_block_sums: %s\n", error.what());
   return 2;
 }
