@@ -1122,6 +1122,29 @@ TEST(Solve, LbfgsMovesOnManifolds) {
   EXPECT_NEAR(other[0], 1, 1e-5);
 }
 
+// Summary::optimality is |g·t| |way·t| / (2 decrease) with the unit tangent t of a circle.
+TEST(Solve, OptimalityOnACircleIsThatOfItsTangent) {
+  const std::vector<double> start = {1.2, 1.6};
+  std::vector<double> x = start;
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.set_manifold(p, Manifold::sphere(2));
+  const auto energy = [](const auto& a, const auto& b) {
+    return (a - 3.0) * (a - 3.0) + 3.0 * b * b + a * b;
+  };
+  problem.add_energy(energy(p(0, 0), p(0, 1)));
+  SolverOptions options{.backend = Backend::cpu, .scale_free = false};
+  options.gradient_tolerance = 0.5;  // it ends far from the minimum
+  const Summary s = solve(problem, options);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  const double t[] = {-x[1] / 2, x[0] / 2};
+  const double slope = (2 * (x[0] - 3) + x[1]) * t[0] + (6 * x[1] + x[0]) * t[1];
+  const double way = (x[0] - start[0]) * t[0] + (x[1] - start[1]) * t[1];
+  const double decrease = energy(start[0], start[1]) - energy(x[0], x[1]);
+  EXPECT_GT(s.optimality, 1e-6);
+  EXPECT_NEAR(s.optimality / (std::abs(slope * way) / (2 * decrease)), 1, 1e-6);
+}
+
 TEST(Solve, EnergyMistakesHaveTheirTexts) {
   const struct {
     const char* error;
