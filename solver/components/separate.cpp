@@ -407,10 +407,10 @@ void ComponentSolver::Impl::run_group(std::size_t g, Kernels& kernels,
                                       std::span<const double> x, ComponentSink& sink) {
   const ComponentGroup& group = groups.groups[g];
   const LaneProgram& program = kernels.program;
-  const std::size_t parts = 4 * static_cast<std::size_t>(pool.threads());
-  const std::size_t even = (group.count + parts - 1) / parts;
-  const std::size_t grain =
-      std::clamp(even, std::min(program.lanes(group.count), group.count), kComponentsAtOnce);
+  const auto threads = static_cast<std::size_t>(pool.threads());
+  const auto share = [&](std::size_t parts) { return (group.count + parts - 1) / parts; };
+  const std::size_t least = std::min(group.count, program.lanes(share(threads)));
+  const std::size_t grain = std::clamp(share(4 * threads), least, kComponentsAtOnce);
   if (walks(g)) walkers.device->run(program, kernels.walk, x, pool, points);
   const auto run_lanes = [&](std::size_t first, std::size_t last) {
     std::unique_ptr<LaneSolver> solver = kernels.take_solver(grain, options.component_covariances);

@@ -175,8 +175,9 @@ DescentControl::Last DescentControl::last_steps(const IterationSummary& iteratio
   if (settling != Settling::window) {
     // Steps whose decreases fall by a ratio have ratio / (1 - ratio) of the last one before them.
     const double last = before.back().cost_change;
-    const bool follows = before.back().iteration > 0 && before.back().step_is_successful;
-    const double ratio = follows && last > 0 ? out.decrease / last : 0;
+    const bool follows =
+        before.back().step_is_successful && last > 0;  // no start: it has no change
+    const double ratio = follows ? out.decrease / last : 0;
     if (ratio > 0.5)
       out.decrease =
           ratio < 1 ? out.decrease * ratio / (1 - ratio) : std::numeric_limits<double>::infinity();

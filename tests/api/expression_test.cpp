@@ -326,6 +326,19 @@ TEST(Readable, IsWhatAPersonWouldWrite) {
   }
 }
 
+// A name for each number up to the last one that is read.
+TEST(Formulas, WantNamesForAllNumbers) {
+  const ir::Program program = parse("x * y", kNames);
+  EXPECT_EQ(formulas(program, {.parameters = {"a", "b"}}).text(), "a * b;\n");
+  try {
+    formulas(program, {.parameters = {"a"}});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+    EXPECT_STREQ(error.what(), "formulas: expected a name for parameter 1, got 1 names");
+  }
+}
+
 // Derivatives of random programs keep their values up to rounding.
 TEST(Readable, KeepsTheNumbers) {
   std::size_t compared = 0;

@@ -189,6 +189,21 @@ TEST(NodeSweep, ReusesTheMemoryOfLongChains) {
   EXPECT_LE(work.tangents.size(), 64U);
 }
 
+// Memory is told with all of its parts: five numbers for each op beside its node, and three for
+// each operand that depends on parameters.
+TEST(NodeSweep, TellsItsMemory) {
+  std::size_t before = 0;
+  for (const std::size_t steps : {1000, 2000, 4000}) {
+    ir::Graph graph;
+    ir::Id x = graph.leaf(Op::Parameter, 0);
+    for (std::size_t k = 0; k < steps; ++k) x = graph.add(Op::Sin, x);
+    const NodeSweep sweep(graph.extract(std::array{x}, {.parameters = 1}));
+    EXPECT_GE(sweep.bytes(), steps * (sizeof(ir::Node) + 8 * sizeof(std::uint32_t)));
+    EXPECT_GT(sweep.bytes(), before + before / 2);
+    before = sweep.bytes();
+  }
+}
+
 /// Expressions of parameters p and numbers d, which are all different.
 struct Sketch {
   ir::Graph graph;
@@ -401,6 +416,23 @@ TEST(CurvatureSweep, OfALiteralAndOpsOfOneAndTwoOperands) {
   const double scale = 2 * 0.1 * std::exp(at[0]);
   EXPECT_NEAR(product[0], 1 + scale * (at[1] * p[0] + p[1]), 1e-14);
   EXPECT_NEAR(product[1], 1 + scale * p[0], 1e-14);
+}
+
+// Ops of one operand after one of two. The second derivatives of exp(x y)² are
+// exp(2 x y) ((4 y², 2 + 4 x y), (2 + 4 x y, 4 x²)).
+TEST(CurvatureSweep, OfOpsOfOneOperandAfterOneOfTwo) {
+  ir::Graph graph;
+  const ir::Id x = graph.leaf(Op::Parameter, 0), y = graph.leaf(Op::Parameter, 1);
+  const ir::Id root = graph.add(Op::Exp, graph.add(Op::Mul, x, y));
+  const ir::Program f = graph.extract(std::array{graph.add(Op::Square, root)}, {.parameters = 2});
+  const std::optional<autodiff::CurvatureSweep> sweep = autodiff::CurvatureSweep::make(f);
+  ASSERT_TRUE(sweep.has_value());
+  const Numbers at = {0.7, -1.3}, weights = {1}, p = {0.4, 3};
+  Numbers product = {0, 0};
+  sweep->add({.parameters = at}, weights, p, product);
+  const double xy = at[0] * at[1], scale = std::exp(2 * xy);
+  EXPECT_NEAR(product[0], scale * (4 * at[1] * at[1] * p[0] + (2 + 4 * xy) * p[1]), 1e-14);
+  EXPECT_NEAR(product[1], scale * ((2 + 4 * xy) * p[0] + 4 * at[0] * at[0] * p[1]), 1e-14);
 }
 
 // The numbers that a sweep backward keeps are those of the states, not of all operations.

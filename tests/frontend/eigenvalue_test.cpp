@@ -91,6 +91,27 @@ TEST(SmallestEigenvalue, ProjectorsKnowSmallComponents) {
   }
 }
 
+// The same between eigenvectors of the others that lie along no axis, with small components of both
+// signs.
+TEST(SmallestEigenvalue, ProjectorsKnowSmallComponentsOfAnySign) {
+  for (int axis = 0; axis < 3; ++axis) {
+    for (const double a : {1e-9, -1e-9}) {
+      for (const double b : {0.0, 3e-10, -3e-10, 2e-9, -2e-9}) {
+        Matrix3d q;
+        q.col(0) = Vector3d::Unit(axis) + a * Vector3d::Unit((axis + 1) % 3) +
+                   b * Vector3d::Unit((axis + 2) % 3);  // of length 1 up to 1e-17
+        const Vector3d side = Vector3d::Unit((axis + 1) % 3).cross(q.col(0)).normalized();
+        q.col(1) = std::cos(0.7) * side + std::sin(0.7) * q.col(0).cross(side);
+        q.col(2) = q.col(0).cross(q.col(1));
+        const Evaluated e = evaluate(entries(with_eigenvalues({0, 1, 3}, q)), smallest);
+        SCOPED_TRACE(testing::Message() << axis << ", " << a << ", " << b);
+        for (int r = 0; r < 9; ++r)
+          EXPECT_NEAR(e.jacobian[r], q(r / 3, 0) * q(r % 3, 0), 2e-15) << r;
+      }
+    }
+  }
+}
+
 TEST(SmallestEigenvalue, DerivativeIsThatOfDifferences) {
   const Numbers rows[] = {{1, 0.5, -0.25, 0.5, 2, 0.75, -0.25, 0.75, -1},
                           {4, 1, 2, 1, 5, 1, 2, 1, 6},

@@ -110,6 +110,7 @@ TEST(Loss, FormulasArePublishedOnes) {
 TEST(Loss, ComposesAndScales) {
   const Loss both = scaled(composed(cauchy(2), scaled(huber(0.5), 3)), 0.25);
   EXPECT_EQ(both.describe(), "composed(scaled(cauchy(2), 0.25), scaled(huber(0.5), 3))");
+  EXPECT_EQ(scaled(Loss(), 3).describe(), "scaled(trivial, 3)");
   for (const double s : kSquares) {
     Rho inner = published(Kind::huber, 0.5, 0, s);
     for (Real& value : inner) value *= 3;

@@ -185,5 +185,17 @@ TEST(Rotation, MatrixOfAnAxisAngleIsThatOfEigen) {
   }
 }
 
+// Entries that are sin θ alone, and their derivative cos θ, on both sides of the end of the series.
+TEST(Rotation, SinesOfSmallAnglesHaveAllDigits) {
+  const Expression f = [](const Parameters& x) {
+    return std::vector{rotation_matrix(Vec3{literal(0.0), literal(0.0), x[0]})(1, 0)};
+  };
+  for (const double angle : {1e-12, 1e-3, 0.01, 0.0156, 0.015624, 0.015626, 0.1}) {
+    const Evaluated e = evaluate({angle}, f);
+    EXPECT_NEAR(e.rows[0] / std::sin(angle), 1, 6e-16) << angle;
+    EXPECT_NEAR(e.jacobian[0], std::cos(angle), 2e-15) << angle;
+  }
+}
+
 }  // namespace
 }  // namespace topograd::test

@@ -10,6 +10,7 @@
 #include "../../support/paths.hpp"
 
 #include <gtest/gtest.h>
+#include <Eigen/Geometry>
 
 #include <algorithm>
 #include <bit>
@@ -335,6 +336,36 @@ TEST(Colmap, ReadsBinaryRigs) {
   EXPECT_EQ(colmap_files(model).rigs.text, files.rigs.text);
 }
 
+// A point that no image sees has a track of length 0.
+TEST(Colmap, ReadsBinaryPointsWithoutTracks) {
+  ColmapFiles files = binary_files();
+  std::string& p = files.points.text;
+  p.clear();
+  put(p, 2, 8);
+  for (const int id : {40, 41}) {
+    put(p, id, 8), put(p, {0.8, 0, 10}), p += std::string("\1\2\3", 3), put(p, {-1});
+    put(p, 0, 8);
+  }
+  std::string& i = files.images.text;
+  i.resize(i.size() - 48);
+  put(i, {360, 240}), put(i, ~std::uint64_t{0}, 8), put(i, {10, 10}), put(i, ~std::uint64_t{0}, 8);
+  const ColmapModel model = parse_colmap(files, "sparse");
+  EXPECT_EQ(model.point_count(), 2u);
+  EXPECT_TRUE(model.observations.empty());
+}
+
+TEST(Colmap, ReadsFoldersOfEitherKind) {
+  for (const ColmapFiles& files : {text_files(), binary_files()}) {
+    const TemporaryDir folder;
+    const std::string path = folder.path().string();
+    const ColmapModel model = parse_colmap(files, "sparse");
+    write_colmap(path, model);
+    const ColmapModel again = read_colmap(path);
+    EXPECT_EQ(again.points, model.points);
+    EXPECT_EQ(colmap_files(again).images.text, files.images.text);
+  }
+}
+
 TEST(Colmap, WritesWhatItRead) {
   for (const ColmapFiles& files : {text_files(), binary_files()}) {
     ColmapModel model = parse_colmap(files, "sparse");
@@ -576,6 +607,84 @@ TEST(ColmapProblem, HasTheMinimumOfBundleAdjustmentInTheLarge) {
       repeated += distance * distance;
     EXPECT_NEAR(repeated / 2, minimum, 1e-9 * minimum);
   }
+}
+
+// The files repeat what a model says: poses of images follow those of frames, and the error of a
+// point is the mean of its distances.
+TEST(Colmap, WritesPosesAndErrorsThatFollow) {
+  ColmapModel model = parse_colmap(files_of(snavely(), true), "sparse");
+  for (ColmapModel::Frame& frame : model.frames) frame.pose.position[1] += 0.25;
+  for (double& x : model.points) x += 0.001;  // points that stay keep their errors
+  ColmapFiles files = colmap_files(model);
+  std::vector<double> sums(model.point_count()), counts(model.point_count());
+  const std::vector<double> distances = model.distances();
+  for (std::size_t k = 0; k < distances.size(); ++k) {
+    sums[model.observations[k].point] += distances[k];
+    counts[model.observations[k].point] += 1;
+  }
+  std::istringstream lines(files.points.text);
+  std::string line;
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    ASSERT_TRUE(std::getline(lines, line));
+    std::istringstream words(line);
+    std::vector<double> numbers;
+    for (double x = 0; words >> x;) numbers.push_back(x);
+    ASSERT_GE(numbers.size(), 8u);
+    EXPECT_NEAR(numbers[7], sums[k] / counts[k], 1e-9) << k;
+  }
+  files.rigs = files.frames = {};
+  const ColmapModel images = parse_colmap(files, "images");
+  ASSERT_EQ(images.images.size(), model.images.size());
+  for (std::size_t k = 0; k < model.images.size(); ++k)
+    for (std::size_t c = 0; c < 3; ++c)
+      EXPECT_NEAR(images.pose(k).position[c], model.pose(k).position[c], 1e-12) << k;
+}
+
+// Seven coordinates stay: of the first point, of the one farthest from it, and one of the point
+// farthest from their line, in which a turn about the line moves it most.
+TEST(ColmapProblem, ThreePointsKeepSevenCoordinates) {
+  ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  const std::array<double, 3> shift = {40, -90, 15};
+  for (std::size_t k = 0; k < model.points.size(); ++k) model.points[k] += shift[k % 3];
+  for (ColmapModel::Frame& frame : model.frames)
+    frame.pose.position = (frame.pose * Pose{{-shift[0], -shift[1], -shift[2]}}).position;
+  using Vector = Eigen::Vector3d;
+  const auto at = [&](std::size_t k) { return Vector(&model.points[3 * k]); };
+  const auto farthest = [&](const auto& measure) {
+    std::size_t best = 0;
+    for (std::size_t k = 0; k < model.point_count(); ++k)
+      if (measure(at(k)) > measure(at(best))) best = k;
+    return best;
+  };
+  const std::size_t a = model.observations[0].point;
+  const std::size_t b = farthest([&](const Vector& x) { return (x - at(a)).norm(); });
+  const Vector along = (at(b) - at(a)).normalized();
+  const auto beside = [&](const Vector& x) -> Vector {
+    return x - at(a) - along * along.dot(x - at(a));
+  };
+  const std::size_t c = farthest([&](const Vector& x) { return beside(x).norm(); });
+  Eigen::Index coordinate = 0;
+  along.cross(beside(at(c))).cwiseAbs().maxCoeff(&coordinate);
+  std::set<std::size_t> expected = {3 * c + static_cast<std::size_t>(coordinate)};
+  for (std::size_t k = 0; k < 3; ++k) expected.insert({3 * a + k, 3 * b + k});
+  ColmapProblem colmap(model, {.refine = {"poses", "points"}, .gauge = ColmapGauge::three_points});
+  solve(colmap.problem(), {.backend = Backend::cpu, .max_iterations = 5});
+  const ColmapModel now = colmap.model();
+  std::set<std::size_t> stayed;
+  for (std::size_t k = 0; k < model.points.size(); ++k)
+    if (now.points[k] == model.points[k]) stayed.insert(k);
+  EXPECT_EQ(stayed, expected);
+}
+
+// The first solve ends by a looser tolerance, and the rest goes on to the caller's.
+TEST(ColmapProblem, AdjustmentsEndAtTheToleranceOfTheirOptions) {
+  BundleAdjustment reference(snavely());
+  const double minimum = minimum_of(reference.problem());
+  ColmapProblem colmap(parse_colmap(files_of(snavely()), "sparse"));
+  const Adjustment out =
+      adjust(colmap, {.backend = Backend::cpu, .max_iterations = 200, .function_tolerance = 1e-14});
+  EXPECT_EQ(out.summary.termination, Termination::CONVERGENCE) << out.summary.message;
+  EXPECT_NEAR(out.summary.final_cost, minimum, 1e-12 * minimum);
 }
 
 TEST(ColmapProblem, GaugesHaveOneMinimum) {
@@ -841,7 +950,7 @@ TEST(ColmapProblem, PriorsNameImagesWithBlanks) {
   for (const char* name : {"my image", "my image 2", "my", "my image 2 0.5"})
     model.images.push_back({.name = name});
   const std::vector<PositionPrior> priors = parse_position_priors(
-      "my image 1 2 3\n  my image 2 4 5 6 \t\r\nmy 7 8 9 1 1 1\nmy image 2 0.5 1 2 3 2 0 0 2 0 2\n",
+      "my image 1 2 3\n  my image 2 4 5 6 \t\r\nmy 7 8 9 2 3 4\nmy image 2 0.5 1 2 3 2 0 0 2 0 2\n",
       "priors.txt", model);
   const std::pair<std::uint32_t, double> expected[] = {{0, 1}, {1, 4}, {2, 7}, {3, 1}};
   ASSERT_EQ(priors.size(), std::size(expected));
@@ -849,6 +958,7 @@ TEST(ColmapProblem, PriorsNameImagesWithBlanks) {
     EXPECT_EQ(priors[k].image, expected[k].first);
     EXPECT_EQ(priors[k].position[0], expected[k].second);
   }
+  EXPECT_EQ(priors[2].covariance, (std::array<double, 9>{4, 0, 0, 0, 9, 0, 0, 0, 16}));
   try {
     parse_position_priors("my pictures 1 2 3\n", "priors.txt", model);
     ADD_FAILURE();

@@ -311,6 +311,9 @@ TEST(G2o, NotesPosesThatLackTheVertexWhichOthersHave) {
   ASSERT_EQ(notes.without_vertex.size(), 1u);
   EXPECT_EQ(notes.without_vertex[0].pose, 77);
   EXPECT_EQ(notes.without_vertex[0].line, 4u);
+  parse_g2o(edges + "VERTEX_SE2 1 0 0 0\nVERTEX_SE2 77 0 0 0\n", "f.g2o", {}, &notes);
+  ASSERT_EQ(notes.without_vertex.size(), 1u);
+  EXPECT_EQ(notes.without_vertex[0].pose, 0);
   parse_g2o(edges, "f.g2o", {.strict = true}, &notes);
   EXPECT_TRUE(notes.without_vertex.empty());
 }

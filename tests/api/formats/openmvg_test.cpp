@@ -50,6 +50,47 @@ TEST(OpenMvg, ReadsAScene) {
   EXPECT_NEAR(model.project(model.observations[1])[1], 240 + 500.5 * factor * 0.125, 1e-12);
 }
 
+// Matrices of few digits are rotations, too, and mirrors are none.
+TEST(OpenMvg, RotationsMayHaveFewDigits) {
+  const auto with = [](const std::string& rotation) {
+    std::string text = kScene;
+    const std::string unit = "[[1, 0, 0], [0, 1, 0], [0, 0, 1]]";
+    return parse_openmvg(text.replace(text.find(unit), unit.size(), rotation), "scene").model;
+  };
+  const ColmapModel model = with("[[0.7071, -0.7071, 0], [0.7071, 0.7071, 0], [0, 0, 0.9999]]");
+  EXPECT_NEAR(model.frames[0].pose.rotation[0], std::cos(std::acos(-1) / 8), 1e-4);
+  EXPECT_NEAR(model.frames[0].pose.rotation[3], std::sin(std::acos(-1) / 8), 1e-4);
+  EXPECT_THROW(with("[[1, 0, 0], [0, 1, 0], [0, 0, -1]]"), Error);
+  EXPECT_THROW(with("[[1, 0, 0], [0, 1, 0], [0, 0.01, 1]]"), Error);
+}
+
+TEST(OpenMvg, IdsAreWholeNumbersOf32Bits) {
+  for (const char* const id : {"-1", "2.5", "4294967296", "-0.5"}) {
+    std::string text = kScene;
+    const std::string pose = "\"key\": 8, \"value\": {\"rotation\"";
+    text.replace(text.find(pose) + 7, 1, id);
+    try {
+      parse_openmvg(text, "scene");
+      ADD_FAILURE() << id;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("a whole number of 32 bits"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(OpenMvg, NamesOfUnknownCamerasAreShownWithoutControls) {
+  std::string text = kScene;
+  const std::string known = "pinhole_radial_k3";
+  text.replace(text.find(known), known.size(), "my\\tlens 1");
+  try {
+    parse_openmvg(text, "scene");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("\"my?lens 1\""), std::string::npos) << error.what();
+  }
+}
+
 TEST(OpenMvg, NamesOfUnknownCamerasAreCutShort) {
   std::string text = kScene;
   const std::string known = "pinhole_radial_k3";

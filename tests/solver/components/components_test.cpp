@@ -569,20 +569,68 @@ TEST(Components, UndeterminedUnknownsMoveAlongTheirGradient) {
   }
 }
 
-/// The same of blocks of two unknowns.
-TEST(Components, UndeterminedPairsMoveAlongTheirGradient) {
+/// The same of blocks of several unknowns, in which a residual reads sums with different weights.
+TEST(Components, UndeterminedSumsMoveAlongTheirGradient) {
   constexpr std::size_t kCount = 20;
-  std::vector<double> q(2 * kCount);
-  for (std::size_t k = 0; k < kCount; ++k) q[2 * k] = 0.04 * static_cast<double>(k);
-  const std::vector<double> start = q;
-  Problem problem;
-  const Parameters p = problem.add_parameters(q, 2);
-  for (std::size_t k = 0; k < kCount; ++k)
-    problem.add_residual(exp(0.3 * (p(k, 0) + 3.0 * p(k, 1))) - 2.0);
-  EXPECT_EQ(solve(problem, on_cpu(Components::separate)).termination, Termination::CONVERGENCE);
-  for (std::size_t k = 0; k < kCount; ++k) {
-    const double a = q[2 * k] - start[2 * k], b = q[2 * k + 1] - start[2 * k + 1];
-    EXPECT_NEAR(b - 3 * a, 0, 1e-6) << k;
+  for (const std::size_t width : {2, 3, 16}) {
+    std::vector<double> q(width * kCount), weights;
+    for (std::size_t k = 0; k < kCount; ++k) q[width * k] = 0.04 * static_cast<double>(k);
+    for (std::size_t j = 0; j < width; ++j) weights.push_back(j % 2 == 0 ? 1 : 3);
+    const std::vector<double> start = q;
+    Problem problem;
+    const Parameters p = problem.add_parameters(q, static_cast<int>(width));
+    for (std::size_t k = 0; k < kCount; ++k) {
+      Value sum = literal(0.0);
+      for (std::size_t j = 0; j < width; ++j) sum = sum + weights[j] * p(k, static_cast<int>(j));
+      problem.add_residual(exp(0.3 * sum) - 2.0);
+    }
+    EXPECT_EQ(solve(problem, on_cpu(Components::separate)).termination, Termination::CONVERGENCE);
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const double first = q[width * k] - start[width * k];
+      for (std::size_t j = 1; j < width; ++j)
+        EXPECT_NEAR(q[width * k + j] - start[width * k + j], weights[j] * first, 1e-6) << k;
+    }
+  }
+}
+
+/// Chains of pairs whose columns are nearly parallel: the squares in JᵀJ say nothing about their
+/// differences, which are 1. The largest chain whose rows are asked instead has 32 unknowns.
+TEST(Components, TheLargestSmallOnesKnowTheirRows) {
+  constexpr double kApart = 3e-9;
+  for (const std::size_t size : {30, 32}) {
+    std::vector<double> x(3 * size, 0.0);
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    for (std::size_t k = 0; k < x.size(); k += 2) {
+      problem.add_residual(p.scalar(k) + p.scalar(k + 1) - 2.0);
+      problem.add_residual(kApart * (p.scalar(k) - p.scalar(k + 1) - 1.0));
+      if (k % size > 0)
+        problem.add_residual(p.scalar(k) + p.scalar(k + 1) - p.scalar(k - 1) - p.scalar(k - 2));
+    }
+    SolverOptions options = on_cpu(Components::separate);
+    options.initial_trust_region_radius = 1e16;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.components.count, 3u);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    for (std::size_t k = 0; k < x.size(); k += 2) {
+      EXPECT_NEAR(x[k], 1.5, 1e-5) << size << ", " << k;
+      EXPECT_NEAR(x[k + 1], 0.5, 1e-5) << size << ", " << k;
+    }
+  }
+}
+
+/// Squares of residuals that underflow have neither a cost nor a gradient; those of derivatives
+/// hide a gradient.
+TEST(Components, SquaresThatUnderflowAreNoEnd) {
+  for (const auto& [factor, offset] : {std::pair(1e-200, 0.0), {1e-170, 1.0}, {1.0, 0.0}}) {
+    std::vector<double> x(5, 3.0);
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    for (std::size_t k = 0; k < x.size(); ++k)
+      problem.add_residual(factor * (p.scalar(k) - 1.0) + offset);
+    const Summary summary = solve(problem, on_cpu(Components::separate));
+    EXPECT_EQ(summary.termination == Termination::CONVERGENCE, factor == 1) << summary.message;
+    EXPECT_EQ(x[2] == 3, factor != 1);
   }
 }
 
@@ -750,6 +798,31 @@ TEST(Components, WhatTheyDoNotKnowIsRefusedByName) {
   EXPECT_EQ(message(options, true), "no error");
 }
 
+TEST(Components, WhatTheirResidualsReadMayBeRefusedByName) {
+  const auto message = [](bool fixed, bool manifold, double tolerance) {
+    Parts parts;
+    for (std::size_t k = 0; k < 40; ++k) parts.add(0, k);
+    std::vector<double> y = {1}, q = {1, 0, 0, 0};
+    const Parameters p = parts.problem.add_parameters(y, 1), r = parts.problem.add_parameters(q, 4);
+    if (fixed) parts.problem.set_constant(p, 0);
+    if (manifold) parts.problem.set_manifold(r, Manifold::quaternion());
+    parts.problem.add_residual(p.scalar(0) - 3.0);
+    parts.problem.add_residual(r.quat(0).x - 0.1);
+    SolverOptions options = on_cpu(Components::separate);
+    options.absolute_gradient_tolerance = tolerance;
+    try {
+      solve(parts.problem, options);
+      return std::string("no error");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(message(false, true, 0), "no error");
+  EXPECT_EQ(message(false, false, 1e-6), "no error");
+  EXPECT_NE(message(true, true, 0).find("residuals read no free unknown"), std::string::npos);
+  EXPECT_NE(message(false, true, 1e-6).find("manifolds with tolerances"), std::string::npos);
+}
+
 TEST(Components, LimitsAreEachComponents) {
   Parts parts;
   for (std::size_t k = 0; k < 50; ++k) parts.add(3, k);
@@ -870,7 +943,30 @@ TEST(SolveMany, CovariancesOfOneUnknown) {
         << k;
 }
 
+<<<<<<< HEAD
 TEST(Positions, OfEqualStepsHaveNoList) {
+=======
+/// Two unknowns of which only the sum is known have no covariance.
+TEST(SolveMany, CovariancesOfASumAreInfinite) {
+  constexpr std::size_t kCount = 10;
+  std::vector<double> starts(2 * kCount, 1.0), factors;
+  for (std::size_t k = 0; k < kCount; ++k) factors.push_back(0.1 + static_cast<double>(k));
+  SolverOptions options;
+  options.component_covariances = true;
+  const Summary summary = solve_many(
+      kCount,
+      [](const One& one) {
+        const Value sum = one.x(0) + one.x(1);
+        return std::vector<Value>{one.data(0) * sum - 2.0, sum, 0.3 * sum - one.data(0)};
+      },
+      starts, {.data = {factors}}, options);
+  ASSERT_EQ(summary.components.covariance.size(), 4 * kCount);
+  for (const double c : summary.components.covariance)
+    EXPECT_EQ(c, std::numeric_limits<double>::infinity());
+}
+
+TEST(Places, OfEqualStepsHaveNoList) {
+>>>>>>> main
   for (const std::vector<std::uint32_t>& list :
        std::initializer_list<std::vector<std::uint32_t>>{{3, 5, 7, 9}, {4}, {6, 6, 6}}) {
     const Positions positions = Positions::of(list);

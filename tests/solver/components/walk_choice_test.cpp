@@ -77,6 +77,10 @@ TEST(WalkChoice, TimesThatWereMeasured) {
     WalkFacts alone = facts;
     alone.threads = 1;
     EXPECT_TRUE(takes_device(alone));
+    for (double before = 1e300; alone.threads <= 16; ++alone.threads) {
+      EXPECT_LT(cpu_seconds(alone), before) << alone.threads;
+      before = cpu_seconds(alone);
+    }
   }
 }
 

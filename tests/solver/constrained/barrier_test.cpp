@@ -72,6 +72,7 @@ TEST(Barrier, ReachesTheClosestPointOfADisc) {
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].outcome, ConstraintOutcome::active);
   EXPECT_NEAR(found[0].multipliers.at(0), 2, 1e-7);  // p − x = 2 λ x
+  EXPECT_EQ(found[0].largest_multiplier, found[0].multipliers.at(0));
   EXPECT_EQ(found[1].outcome, ConstraintOutcome::inactive);
   EXPECT_EQ(found[1].multipliers.at(0), 0);
   EXPECT_EQ(s.constrained.kkt.feasibility, 0);
@@ -152,6 +153,59 @@ TEST(Barrier, InfeasibleProblemsLeaveTheLeastViolation) {
       }
     }
   }
+}
+
+/// The objective ½ (x − target)² with x <= 1, after one minimisation: its barrier, and the share of
+/// the gradient of both that it has left.
+struct FirstMinimisation {
+  ///   asked  for the barrier; 0: the one that the solve begins with
+  FirstMinimisation(double target, double start, double asked = 0) {
+    Projection one({target}, {start});
+    one.problem.add_inequality(1.0 - one.unknowns[0]);
+    SolverOptions options = barrier();
+    options.max_outer_iterations = 1;
+    options.initial_barrier = asked;
+    mu = solve(one.problem, options).constrained.barrier;
+    const auto slope = [&](double x) { return x - target + mu / (1 - x); };
+    left = std::abs(slope(one.x[0]) / slope(start));
+  }
+  double mu = 0, left = 0;
+};
+
+// Where the start is not on the central path, the barrier is as steep as the objective, μ / c =
+// |x − target|, but between 1e-3 and 1e3 times the objective.
+TEST(Barrier, TheFirstOneIsAsSteepAsTheObjective) {
+  EXPECT_NEAR(FirstMinimisation(-3, 0).mu, 3, 1e-9);
+  EXPECT_NEAR(FirstMinimisation(-1e4, -9999).mu, 1e3 * 0.5, 1e-9);
+  EXPECT_NEAR(FirstMinimisation(-1e-5, 1 - 1e-9).mu, 1e-3 * 0.5, 1e-7);
+}
+
+TEST(Barrier, TheFirstMinimisationLeavesATenthOfTheGradient) {
+  double most = 0;
+  for (int k = 1; k < 200; ++k) {
+    const double left = FirstMinimisation(3, 1 - 0.1 * k, 0.5).left;
+    EXPECT_LE(left, 0.1 + 1e-9) << k;
+    most = std::max(most, left);
+  }
+  EXPECT_GT(most, 0.05) << "none is near";
+}
+
+// On the unit sphere with x₀ >= 0.6 the point closest to p = (0, 1, 2) is (0.6, 0.8 p / ‖p‖), and
+// the parts of x − p and of (1, 0, 0) along the sphere are parallel there, with the factor 0.75 √5.
+TEST(Barrier, MultipliersOnASphereHaveTheirClosedForm) {
+  std::vector<double> x = {0.8, 0.6, 0};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 3);
+  problem.set_manifold(p, Manifold::sphere(3));
+  for (int k = 0; k < 3; ++k) problem.add_residual(p(0, k) - static_cast<double>(k));
+  problem.add_inequality(p(0, 0) - 0.6);
+  const Summary s = solve(problem, barrier());
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(x[0], 0.6, kClose);
+  EXPECT_NEAR(x[1], 0.8 / std::sqrt(5), kClose);
+  EXPECT_NEAR(x[2], 1.6 / std::sqrt(5), kClose);
+  EXPECT_NEAR(s.constrained.multipliers.at(0), 0.75 * std::sqrt(5), 1e-7);
+  EXPECT_LE(s.constrained.kkt.stationarity, 1e-7);
 }
 
 // A barrier of a large cost outweighs the penalties: what they leave is no least violation.
@@ -312,11 +366,12 @@ TEST(Barrier, ASolverFollowsUniforms) {
 }
 
 TEST(Barrier, DerivativesOfTheSolutionSeeMultipliers) {
-  // x = r p / ‖p‖: ∂x/∂r = p / ‖p‖, while the disc holds x.
+  // x = r p / ‖p‖: ∂x/∂r = p / ‖p‖, while the disc holds x and the line 0.2 r − 0.5 does not.
   Projection one({3, 4}, {0, 0});
   const Uniform r = one.problem.add_uniform(1);
   const Parameters& x = one.unknowns;
   one.problem.add_inequality(square(r) - square(x[0]) - square(x[1]));
+  one.problem.add_inequality(x[0] + 0.5 - 0.2 * r);
   ASSERT_EQ(solve(one.problem, barrier()).termination, Termination::CONVERGENCE);
   Sensitivity sensitivity(one.problem);
   const Eigen::VectorXd dx = sensitivity.jvp(r, 1);
@@ -380,6 +435,15 @@ const BadInput kBadInput[] = {
      Termination::CONVERGENCE,
      {ConstraintOutcome::fixed},
      "meet the tolerances"},
+    {"two inequalities on fixed unknowns that do not hold alike",
+     [](Problem& problem, const Parameters& x) {
+       problem.set_constant(x, 0);
+       problem.add_inequality(x[0] - 3.0, {.label = "first"});
+       problem.add_inequality(x[0] - 3.0, {.label = "second"});
+     },
+     Termination::INFEASIBLE,
+     {ConstraintOutcome::infeasible, ConstraintOutcome::infeasible},
+     "constraint \"first\" #0 reads only fixed unknowns and is violated by 3"},
     {"an inequality on fixed unknowns that does not hold",
      [](Problem& problem, const Parameters& x) {
        problem.set_constant(x, 0);

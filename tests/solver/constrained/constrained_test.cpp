@@ -96,6 +96,21 @@ TEST(ConstrainedRun, CurvatureIsThatOfFreeUnknowns) {
   }
 }
 
+// Columns of one length that are not orthogonal: the curvature depends on the direction v, and in
+// other units it follows the square of the longest column alone.
+TEST(ConstrainedRun, CurvatureFollowsUnitsOfUnknowns) {
+  const auto share = [](double unit) {
+    std::vector<double> x = {0, 0};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    problem.add_residual(3.0 / unit * u[0] + 5.0 * u[1] - 2.0);
+    problem.add_residual(4.0 * u[1] - 1.0);
+    problem.add_equality(u[0] / unit + u[1] - 1.0);
+    return AtStart(problem).run.curvature / std::max(9 / unit / unit, 41.0);
+  };
+  for (const double unit : {1e-3, 1e3}) EXPECT_NEAR(share(unit), share(1), 1e-9) << unit;
+}
+
 // The curvature of energies is 100 ‖∇²f v‖ / ‖v‖, here at a point without slope.
 TEST(ConstrainedRun, CurvatureOfEnergies) {
   for (const double stiffness : {7e-3, 7.0, 7e3}) {
@@ -192,6 +207,44 @@ TEST(PenaltyRule, DoesNotGrowWithoutViolation) {
   EXPECT_FALSE(rule.in_vain());
 }
 
+// Growth in vain is that of five minimisations in turn without any progress.
+TEST(PenaltyRule, IsInVainAfterFiveStalls) {
+  PenaltyRule rule;
+  rule.start({.cost = 1});
+  rule.look(1, 1e-9, true);
+  for (int k = 0; k < 5; ++k) {
+    EXPECT_FALSE(rule.in_vain()) << k;
+    rule.look(1, 1e-9, true);
+  }
+  EXPECT_TRUE(rule.in_vain());
+  rule.look(0.5, 1e-9, true);
+  EXPECT_FALSE(rule.in_vain());
+}
+
+/// The first penalty of a problem whose equality and `inequalities` far away are that much off, by
+/// the curvature of the objective.
+double first_penalty(Method method, double violation, std::size_t inequalities) {
+  std::vector<double> x = {0};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  problem.add_residual(u[0] - 1000.0);
+  problem.add_equality(u[0] - violation);
+  for (std::size_t k = 0; k < inequalities; ++k) problem.add_inequality(u[0] + 1e5);
+  const Summary s = solve(problem, {.method = method, .max_outer_iterations = 1});
+  return s.constrained.penalty;
+}
+
+// μ is 10 f / max(1, ½ ‖c‖²), at most 300, and above 1,000 inequalities it falls with the square of
+// their number.
+TEST(Constrained, TheFirstPenaltyBalancesCostAndViolation) {
+  for (const Method method : {Method::augmented_lagrangian, Method::barrier})
+    EXPECT_NEAR(first_penalty(method, 1e3, 1) / first_penalty(method, 2e3, 1), 4, 1e-9)
+        << name(method);
+  const double few = first_penalty(Method::augmented_lagrangian, 1, 10);
+  EXPECT_NEAR(first_penalty(Method::augmented_lagrangian, 1, 1000) / few, 1, 1e-9);
+  EXPECT_NEAR(first_penalty(Method::augmented_lagrangian, 1, 2000) / few, 0.25, 1e-9);
+}
+
 TEST(Constrained, EqualityHasItsMultiplier) {
   Projection one({3, 4});
   const Parameters& x = one.unknowns;
@@ -226,6 +279,7 @@ TEST(Constrained, InequalitiesAreActiveOrNot) {
   EXPECT_EQ(found[0].outcome, ConstraintOutcome::active);
   EXPECT_EQ(found[0].active, 1u);
   EXPECT_NEAR(found[0].multipliers.at(0), 0.5, 1e-7);
+  EXPECT_EQ(found[0].largest_multiplier, found[0].multipliers.at(0));
   EXPECT_EQ(found[1].outcome, ConstraintOutcome::inactive);
   EXPECT_EQ(found[1].active, 0u);
   EXPECT_EQ(found[1].multipliers.at(0), 0);

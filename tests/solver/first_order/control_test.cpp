@@ -3,6 +3,8 @@
 
 #include "../../../solver/first_order/control.hpp"
 
+#include <functional>
+
 namespace topograd {
 namespace {
 
@@ -47,6 +49,58 @@ TEST(DescentControl, ALargeStepEndsNothing) {
 TEST(DescentControl, CeresTolerancesLookAtTheLastStepAlone) {
   EXPECT_TRUE(Steps(1e-6, Settling::newton, false).control.finished());
   EXPECT_FALSE(Steps(1e-6, Settling::loose).control.finished());
+}
+
+/// Accepts steps with these changes of the cost, from 1 on, until the descent ends: how many.
+int steps_until_end(SolverOptions options, Settling settling,
+                    const std::function<double(int step)>& change, double step_norm = 1) {
+  options.max_iterations = 2000;
+  Summary summary;
+  DescentControl control(options, summary);
+  double cost = 1;
+  control.start(cost, {.max = 1, .squared = 1});
+  for (int step = 1; step <= 1000; ++step) {
+    const double falls = change(step);
+    cost -= falls;
+    control.accepted({.cost_change = falls, .step_norm = step_norm}, cost, {.max = 1, .squared = 1},
+                     1, settling);
+    if (control.finished()) return step;
+  }
+  return 0;
+}
+
+// The last five changes count together, and the window of a descent that is younger is not full.
+TEST(DescentControl, AWindowIsFiveSteps) {
+  const SolverOptions options{.function_tolerance = 1e-6, .parameter_tolerance = 0};
+  const auto after = [&](int large) {
+    return steps_until_end(options, Settling::window,
+                           [&](int step) { return step <= large ? 1e-3 : 1e-8; });
+  };
+  EXPECT_EQ(after(0), 5);
+  EXPECT_EQ(after(1), 6);
+  EXPECT_EQ(after(7), 12);
+}
+
+// Without a function tolerance the length of steps decides, whatever they gain.
+TEST(DescentControl, AParameterToleranceServesAlone) {
+  const SolverOptions options{.function_tolerance = 0, .parameter_tolerance = 1e-2};
+  const auto gains = [](int) { return 1e-3; };
+  EXPECT_EQ(steps_until_end(options, Settling::window, gains, 1e-1), 0);
+  EXPECT_NE(steps_until_end(options, Settling::window, gains, 1e-3), 0);
+}
+
+// Where no tolerance but that of the gradient serves, steps end in rounding after nine that change
+// the cost by no more than 64 units of it.
+TEST(DescentControl, OnlyChangesThatRoundingHidesAreIdle) {
+  const SolverOptions options{.function_tolerance = 0, .absolute_gradient_tolerance = 1e-300};
+  const auto until = [&](double change) {
+    return steps_until_end(options, Settling::window,
+                           [change](int step) { return step % 2 == 0 ? change : -change; });
+  };
+  EXPECT_EQ(until(0), 9);
+  EXPECT_EQ(until(0x1p-46), 9);
+  EXPECT_EQ(until(0x1p-45), 0);
+  EXPECT_EQ(until(1e-3), 0);
 }
 
 }  // namespace

@@ -100,6 +100,41 @@ TEST(LineSearch, FindsNothingWhereTheSlopeLies) {
   EXPECT_FALSE(strong_wolfe(phi, {0, 0, -1, true}, 1, {}).found);
 }
 
+// Beyond a rise the line falls for ever, but a step that meets both conditions lies before it.
+TEST(LineSearch, ARiseIsNotPassed) {
+  const auto phi = [](double a) {
+    const double t = std::clamp((a - 0.5) / 0.2, 0.0, 1.0);  // a step from 0 to 1
+    const double slope = t > 0 && t < 1 ? 0.95 * 6 * t * (1 - t) / 0.2 : 0;
+    return LinePoint{a, 0.95 * t * t * (3 - 2 * t) - a, slope - 1, true};
+  };
+  const LineSearchResult result = strong_wolfe(phi, phi(0), 0.1, {});
+  ASSERT_TRUE(result.found);
+  EXPECT_LT(result.point.step, 0.7);
+  EXPECT_LE(std::abs(result.point.slope), 0.9);
+}
+
+// ½ t² − t has the slope −½ at ½: exactly as flat as is asked for.
+TEST(LineSearch, AFlatFirstStepIsAll) {
+  const auto phi = [](double a) { return LinePoint{a, a * a / 2 - a, a - 1, true}; };
+  const LineSearchOptions half{.sufficient_curvature_decrease = 0.5};
+  const LineSearchResult result = strong_wolfe(phi, phi(0), 0.5, half);
+  ASSERT_TRUE(result.found);
+  EXPECT_EQ(result.point.step, 0.5);
+  EXPECT_EQ(result.evaluations, 1);
+}
+
+// However much rounding hides, the minimum lies before a slope that leads up.
+TEST(LineSearch, AStepThatLeadsUpIsNotExtended) {
+  double longest = 0;
+  const auto phi = [&](double a) {
+    longest = std::max(longest, a);
+    return LinePoint{a, a * a / 2 - a / 2, a - 0.5, true};
+  };
+  const LineSearchResult result = strong_wolfe(phi, phi(0), 0.99, {}, 10);
+  ASSERT_TRUE(result.found);
+  EXPECT_EQ(longest, 0.99);
+}
+
 TEST(LineSearch, OnlyAParabolaThatBendsUpwardsHasAMinimum) {
   EXPECT_EQ(parabola_minimiser(-2, 1, -1), 1);  // t² − 2 t
   EXPECT_EQ(parabola_minimiser(-2, 4, 8), 1);
@@ -276,6 +311,85 @@ TEST(Lbfgs, OnProductsItTakesTheStepsOfTheTwoLoops) {
   }
 }
 
+/// Reports at its third direction that it leads up.
+class LeadsUpOnce final : public runtime::DescentSteps {
+ public:
+  explicit LeadsUpOnce(VectorsHere& inner) : inner_(inner) {}
+  runtime::DescentReport begin_descent(std::size_t pairs) override {
+    return inner_.begin_descent(pairs);
+  }
+  runtime::DescentReport try_direction(std::span<const double> factors, double length) override {
+    histories.push_back(std::ranges::any_of(factors.subspan(1), [](double f) { return f != 0; }));
+    runtime::DescentReport out = inner_.try_direction(factors, length);
+    if (histories.size() == 3) out.slope = 0.5;
+    return out;
+  }
+  runtime::DescentReport try_length(double length) override { return inner_.try_length(length); }
+  void keep_descent(std::optional<std::size_t> pair) override { inner_.keep_descent(pair); }
+  void transfer(ir::StateRecord& record) override { inner_.transfer(record); }
+  void descent_point(std::span<double> x) override { inner_.descent_point(x); }
+  bool last_known_descent(std::span<double> x) override { return inner_.last_known_descent(x); }
+
+  std::vector<bool> histories;  ///< by direction: it has parts of steps before
+
+ private:
+  VectorsHere& inner_;
+};
+
+TEST(Lbfgs, OnProductsADirectionThatLeadsUpForgetsTheHistory) {
+  std::vector<double> x = {-1.2, 1};
+  VectorsHere vectors(rosenbrock(2), x);
+  LeadsUpOnce engine(vectors);
+  Summary summary;
+  minimize_lbfgs(engine, x, {.max_iterations = 4}, summary);
+  EXPECT_EQ(summary.num_unsuccessful_steps, 0);
+  EXPECT_EQ(engine.histories, (std::vector<bool>{false, true, true, false, true}));
+}
+
+// What bounds hold leaves the recursion: the rest moves as if it were alone.
+TEST(Lbfgs, HeldUnknownsLeaveTheRecursion) {
+  constexpr std::size_t kSize = 4, kHeld = 1;
+  LbfgsDirection all(3), alone(3);
+  const auto without = [](std::vector<double> v) {
+    v.erase(v.begin() + kHeld);
+    return v;
+  };
+  const std::vector<double> steps[] = {{1, 2, -1, 0.5}, {0.5, 1, 2, -1}, {-1, 3, 0.3, 0.2}};
+  for (const std::vector<double>& step : steps) {
+    std::vector<double> change(kSize);  // by a Hessian with 2, 3, 4, 5 on its diagonal, else 1
+    const double sum = std::accumulate(step.begin(), step.end(), 0.0);
+    for (std::size_t k = 0; k < kSize; ++k) change[k] = sum + static_cast<double>(k + 1) * step[k];
+    all.moved(1, step, change);
+    alone.moved(1, without(step), without(change));
+  }
+  const std::vector<double> x(kSize, 0.0), g = {1, -2, 3, -4};
+  std::vector<double> d(kSize), expected(kSize - 1);
+  std::vector<std::uint8_t> held(kSize, 0);
+  held[kHeld] = 1;
+  all.compute(x, g, held, d);
+  alone.compute(without(x), without(g), {}, expected);
+  EXPECT_EQ(d[kHeld], 0);
+  d = without(d);
+  for (std::size_t k = 0; k < d.size(); ++k) EXPECT_NEAR(d[k], expected[k], 1e-14) << k;
+}
+
+// Columns of norm 1 and `unit` have scales. In coordinates that are alike the residuals are 1 − 4
+// and 1 − 5, so the first trial moves by the size of x, √2, along a gradient of norm 5.
+TEST(Lbfgs, UnitsOfUnknownsChangeNoFirstStep) {
+  for (const double unit : {1e3, 1e6, 1e-4}) {
+    std::vector<double> x = {1, 1 / unit};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    problem.add_residual(p.scalar(0) - 4.0);
+    problem.add_residual(unit * p.scalar(1) - 5.0);
+    const Summary s =
+        solve(problem, {.backend = Backend::cpu, .method = Method::lbfgs, .max_iterations = 1});
+    ASSERT_EQ(s.iterations.size(), 2u);
+    EXPECT_NEAR(s.iterations[1].step_size, std::numbers::sqrt2 / 5, 1e-12) << unit;
+    EXPECT_NEAR(x[1] * unit, 1 + 4 * std::numbers::sqrt2 / 5, 1e-9) << unit;
+  }
+}
+
 TEST(Lbfgs, UnitsChangeNoStep) {
   const auto steps = [](double unit, double energy, double* error) {
     const Objective plain = rosenbrock(6);
@@ -327,6 +441,7 @@ TEST(Lbfgs, AGradientThatTheCostDeniesIsAFailure) {
     EXPECT_EQ(summary.termination, start == 1 ? Termination::FAILURE : Termination::CONVERGENCE)
         << summary.message;
     EXPECT_EQ(x[0], start);
+    EXPECT_EQ(summary.num_nonfinite_steps, 0);
   }
 }
 
@@ -358,6 +473,7 @@ TEST(Lbfgs, ALineSearchThatFindsNothingIsRepeatedOnce) {
   const Summary once = solved(5, 6, CallbackReturn::SOLVER_CONTINUE, &x);
   EXPECT_EQ(once.termination, Termination::CONVERGENCE) << once.message;
   EXPECT_EQ(once.num_unsuccessful_steps, 1);
+  EXPECT_EQ(once.num_nonfinite_steps, 1);
   EXPECT_NEAR(x, 1, 1e-4);
   const Summary twice = solved(5, 7, CallbackReturn::SOLVER_CONTINUE, &x);
   EXPECT_EQ(twice.termination, Termination::FAILURE) << twice.message;
@@ -447,9 +563,11 @@ TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
   const Parameters p = problem.add_parameters(x, 1);
   problem.add_residual(atan(p.scalar(0)));
   Rows of(problem);
+  int evaluations = 0;
   const Objective objective{.size = 1,
                             .evaluate =
-                                [](std::span<const double> at, std::span<double> g) {
+                                [&evaluations](std::span<const double> at, std::span<double> g) {
+                                  ++evaluations;
                                   const double r = std::atan(at[0]);
                                   if (!g.empty()) g[0] = r / (1 + at[0] * at[0]);
                                   return r * r / 2;
@@ -464,9 +582,42 @@ TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
             EndByRows::improved);
   EXPECT_NEAR(x[0], 0, 1e-5);
   double cost = start;
+  int counted = 1;  // that of the start
   for (const IterationSummary& step : std::span(summary.iterations).subspan(1)) {
     EXPECT_GT(step.cost_change, 1e-3 * cost);  // the model promises the whole cost
+    EXPECT_EQ(step.cost_change, cost - step.cost);
     cost = step.cost;
+    counted += step.evaluations;
+  }
+  EXPECT_GT(summary.iterations.size(), 2u);
+  EXPECT_EQ(evaluations, counted);
+}
+
+// A residual is a difference of terms of size 1: 1e-10 of them counts as nothing, if the caller
+// says that so small a cost may be zero.
+TEST(RowModel, ResidualsThatTheirTermsHideAreZero) {
+  for (const auto& [residual, end] :
+       {std::pair(0.9e-10, EndByRows::agrees), {1.5e-10, EndByRows::improved}}) {
+    std::vector<double> x = {1};
+    const double target = 1 - residual;
+    Problem problem;
+    const Value d = problem.add_parameters(x, 1).scalar(0) - target;
+    problem.add_residual(d + 1e7 * square(d));
+    Rows of(problem);
+    const Objective objective{.size = 1,
+                              .evaluate =
+                                  [target](std::span<const double> at, std::span<double> g) {
+                                    const double e = at[0] - target, r = e + 1e7 * e * e;
+                                    if (!g.empty()) g[0] = r * (1 + 2e7 * e);
+                                    return r * r / 2;
+                                  },
+                              .plus = {}};
+    Summary summary;
+    summary.initial_cost = 1;
+    summary.final_cost = residual * residual / 2;
+    summary.iterations.resize(1);
+    EXPECT_EQ(improve(of.rows, objective, {.change = 0, .zero = 1}, x, {}, summary), end)
+        << residual;
   }
 }
 
@@ -486,7 +637,31 @@ TEST(TruncatedNewton, TheFirstDirectionLeavesHalfOfTheGradient) {
   EXPECT_LE(std::hypot(d[0] + g[0], 100 * d[1] + g[1]), 0.5 * std::hypot(g[0], g[1]));
 }
 
-// Each reset damps Newton's direction more, in the units of the unknowns, until none is left.
+// A shift τ of the diagonal of a diagonal Hessian leaves 1 / (1 + τ) of Newton's step. τ is 1e-12
+// at first, each step of less than a tenth of its direction multiplies it by 10, and a whole one
+// divides it.
+TEST(ProjectedNewton, ShortStepsDampTheNextDirections) {
+  std::vector<double> x = {3};
+  Problem problem;
+  problem.add_residual(2.0 * problem.add_parameters(x, 1).scalar(0));
+  Rows of(problem);
+  ProjectedNewton newton(of.engines, of.model.model);
+  const std::vector<double> g = {12};
+  const auto share_after = [&](double length, int steps) {
+    std::vector<double> d(1);
+    for (int k = 0; k < steps; ++k) newton.moved(length, d, d);
+    newton.compute(x, g, {}, d);
+    return d[0] / -3;
+  };
+  EXPECT_NEAR(share_after(0.15, 12), 1, 1e-11);
+  EXPECT_NEAR(share_after(0.05, 12), 1 / 2.0, 1e-9);
+  EXPECT_NEAR(share_after(0.5, 12), 1 / 2.0, 1e-9);
+  EXPECT_NEAR(share_after(1, 1), 1 / 1.1, 1e-9);
+  EXPECT_NEAR(share_after(1, 20), 1, 1e-11);
+}
+
+// Each reset damps Newton's direction more, in the units of the unknowns, until none is left: the
+// shifts are 1e-4, 1 and 1e4.
 TEST(ProjectedNewton, ResetsShortenADirection) {
   std::vector<double> x = {3, 5};
   Problem problem;
@@ -508,8 +683,9 @@ TEST(ProjectedNewton, ResetsShortenADirection) {
     EXPECT_LT(d[0] / -3, share) << resets;
     share = d[0] / -3;
     EXPECT_NEAR(d[1] / -5, share, 1e-12) << resets;
+    EXPECT_NEAR(share * (1 + std::pow(1e4, resets - 1)), 1, 1e-9) << resets;
   }
-  EXPECT_GE(resets, 2);
+  EXPECT_EQ(resets, 3);
 }
 
 // ½ x² and −¼ x² by themselves have the projected Hessians 1 and 0: each step halves x. From the
@@ -856,7 +1032,36 @@ TEST(Solve, EscapesFromSaddlesLeaveConstantsAlone) {
     EXPECT_EQ(s.num_escapes, 1) << name(method);
     EXPECT_EQ(x[0], 1) << name(method);
     EXPECT_NEAR(std::abs(x[1]), 1, 1e-4) << name(method);
+    for (std::size_t k = 1; k < s.iterations.size(); ++k)
+      EXPECT_EQ(s.iterations[k].cost_change, s.iterations[k - 1].cost - s.iterations[k].cost) << k;
   }
+}
+
+// An escape moves by a random part of a thousandth of the size of x.
+TEST(Solve, EscapesAreShort) {
+  const Objective saddle{.size = 3,
+                         .evaluate =
+                             [](std::span<const double> x, std::span<double> g) {
+                               double sum = 0;
+                               for (std::size_t k = 0; k < 3; ++k) {
+                                 const double d = x[k] - 5;
+                                 sum -= d * d;
+                                 if (!g.empty()) g[k] = -2 * d;
+                               }
+                               return sum;
+                             },
+                         .plus = {}};
+  std::vector<double> x(3, 5.0);
+  Summary summary;
+  summary.termination = Termination::CONVERGENCE;
+  summary.iterations.resize(1);
+  ASSERT_TRUE(escape(saddle, x, {}, summary));
+  double most = 0;
+  for (const double v : x) most = std::max(most, std::abs(v - 5));
+  EXPECT_LE(most, 5e-3);
+  EXPECT_GE(most, 5e-4);
+  EXPECT_LT(summary.final_cost, 0);
+  EXPECT_EQ(summary.iterations.back().cost_change, -summary.final_cost);
 }
 
 TEST(Solve, CallbacksStopDescent) {
@@ -915,6 +1120,29 @@ TEST(Solve, LbfgsMovesOnManifolds) {
   for (const double v : x) after += v * v;
   EXPECT_NEAR(after, norm, 1e-12);
   EXPECT_NEAR(other[0], 1, 1e-5);
+}
+
+// Summary::optimality is |g·t| |way·t| / (2 decrease) with the unit tangent t of a circle.
+TEST(Solve, OptimalityOnACircleIsThatOfItsTangent) {
+  const std::vector<double> start = {1.2, 1.6};
+  std::vector<double> x = start;
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.set_manifold(p, Manifold::sphere(2));
+  const auto energy = [](const auto& a, const auto& b) {
+    return (a - 3.0) * (a - 3.0) + 3.0 * b * b + a * b;
+  };
+  problem.add_energy(energy(p(0, 0), p(0, 1)));
+  SolverOptions options{.backend = Backend::cpu, .scale_free = false};
+  options.gradient_tolerance = 0.5;  // it ends far from the minimum
+  const Summary s = solve(problem, options);
+  ASSERT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  const double t[] = {-x[1] / 2, x[0] / 2};
+  const double slope = (2 * (x[0] - 3) + x[1]) * t[0] + (6 * x[1] + x[0]) * t[1];
+  const double way = (x[0] - start[0]) * t[0] + (x[1] - start[1]) * t[1];
+  const double decrease = energy(start[0], start[1]) - energy(x[0], x[1]);
+  EXPECT_GT(s.optimality, 1e-6);
+  EXPECT_NEAR(s.optimality / (std::abs(slope * way) / (2 * decrease)), 1, 1e-6);
 }
 
 TEST(Solve, EnergyMistakesHaveTheirTexts) {

@@ -1,4 +1,5 @@
 // The dogleg, nonmonotonic steps and dense QR: steps against brute force, whole solves.
+#include "../../../frontend/manifold.hpp"
 #include "../../../solver/host/host_step.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../solver/step_control/trust_region.hpp"
@@ -36,6 +37,47 @@ TEST(Dogleg, SubspaceStepsAreTheBestOfTheirPlane) {
     EXPECT_GE(model(path), model(y) - 1e-12);
     const Vector cauchy = -std::min(g.squaredNorm() / quadratic(g), radius / g.norm()) * g;
     EXPECT_LE(model(path), model(cauchy) + 1e-12);
+  }
+}
+
+// In other units of the unknowns the step and its radius are the same, and it ends on the boundary.
+TEST(Dogleg, SubspaceStepsHaveNoUnit) {
+  const Eigen::Matrix3d B = (Eigen::Matrix3d() << 4, 1, 0, 1, 3, 0.5, 0, 0.5, 0.1).finished();
+  const Eigen::Vector3d g(1, -2, 0.7);
+  const Vector newton = -B.ldlt().solve(g);
+  for (const double radius : {0.3, 1.0, 4.0}) {
+    const Vector plain =
+        subspace_step(g, newton, radius, [&](const Vector& v) { return v.dot(B * v); });
+    EXPECT_NEAR(plain.norm() / radius, 1, 1e-12);
+    for (const double unit : {0x1p-40, 0x1p40}) {
+      const Vector y = subspace_step(g / unit, unit * newton, unit * radius, [&](const Vector& v) {
+        return (v / unit).dot(B * (v / unit));
+      });
+      EXPECT_NEAR((y / unit - plain).norm(), 0, 1e-12 * radius) << radius << ", " << unit;
+    }
+  }
+}
+
+/// The first step from 0 of 1e-5 (x − 1), damped by 1e-4 of the squared norm of the column, which
+/// counts as at least 1e-6; columns that are scaled have the norm 1.
+TEST(Damping, ColumnsHaveTheirOwnNormsWithoutScaling) {
+  for (const bool on_manifold : {false, true}) {  // another engine
+    for (const bool scaling : {false, true}) {
+      std::vector<double> v = {0}, q = {1, 0, 0, 0};
+      Problem problem;
+      problem.add_residual(1e-5 * (problem.add_parameters(v)[0] - 1.0));
+      const Parameters rotation = problem.add_parameters(q, 4);
+      if (on_manifold) problem.set_manifold(rotation, Manifold::quaternion());
+      problem.add_residual(rotation.quat(0).x);
+      SolverOptions options{.backend = Backend::cpu, .max_iterations = 1};
+      options.linear_solver = LinearSolver::cholesky;
+      options.initial_trust_region_radius = 1e4;
+      options.jacobi_scaling = scaling;
+      options.rescale_steps = false;
+      options.function_tolerance = options.parameter_tolerance = 0;
+      solve(problem, options);
+      EXPECT_NEAR(v[0], scaling ? 1 / (1 + 1e-4) : 0.5, 1e-9) << on_manifold << scaling;
+    }
   }
 }
 
@@ -102,6 +144,19 @@ TEST(Dogleg, CountsIterationsBeforeTheLast) {
   EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
   for (const double value : v) EXPECT_NEAR(value, 5, 1e-6);
   for (const IterationSummary& step : s.iterations) EXPECT_EQ(step.linear_iterations, 0);
+
+  // Of a system that is not diagonal, three iterations are needed.
+  std::vector<double> w = {1, 2, 3};
+  Problem coupled;
+  const Parameters y = coupled.add_parameters(w);
+  coupled.add_residual(y[0] + 2.0 * y[1] - 1.0);
+  coupled.add_residual(y[1] - 3.0 * y[2]);
+  coupled.add_residual(y[0] + y[2] + 5.0);
+  const Summary three = solve(
+      coupled,
+      {.backend = Backend::cpu, .method = Method::dogleg, .linear_solver = LinearSolver::pcg});
+  ASSERT_GT(three.iterations.size(), 1u);
+  EXPECT_EQ(three.iterations[1].linear_iterations, 2);
 }
 
 TEST(Dense, SolvesWhatLacksRank) {

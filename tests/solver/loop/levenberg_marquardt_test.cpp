@@ -174,6 +174,15 @@ TEST(Minimizer, EndsByTheRules) {
        0,
        2,
        1},
+      {"a step that is exactly as long as its bound",
+       {point(1, 1, 0.5)},
+       {trial(1e-20, 1 + 1e-5, 1), trial(1e-21, 1 + 1e-5, 0.5)},
+       {.parameter_tolerance = 0.5},
+       Termination::CONVERGENCE,
+       "function tolerance reached: |predicted cost change|: 1.000000e-20 <= 1.000000e-06",
+       0,
+       2,
+       1},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -415,6 +424,62 @@ TEST(StepRules, AStepWithoutDampingShrinksNoRegion) {
     } else {
       EXPECT_EQ(rules.radius(), before) << name(row.method) << row.radius;
     }
+  }
+}
+
+// A second promise that the cost does not follow is unsettled, unless it is small or something was
+// gained since the first.
+TEST(StepRules, PromisesInVainDoubtAVerdictOnce) {
+  using Undamped = StepRules::Undamped;
+  const SolverOptions options;
+  StepRules rules(options, {.few = true});
+  const auto at = [&](double cost, const StepReport& step) {
+    rules.set_point({.cost = cost, .scaled_gradient_max = 1, .scaled_x_norm = 1}, 8);
+    return rules.judge_undamped(step);
+  };
+  const StepReport much{.model_decrease = 4, .trial_cost = 9};
+  const StepReport little{.model_decrease = 1e-4, .trial_cost = 9};
+  EXPECT_EQ(at(8, little), Undamped::is_long);
+  EXPECT_EQ(at(8, little), Undamped::agrees);
+  EXPECT_EQ(at(8, much), Undamped::unsettled);
+  EXPECT_EQ(at(7, much), Undamped::is_long);
+  EXPECT_EQ(at(7, much), Undamped::unsettled);
+  EXPECT_EQ(at(7, {.model_decrease = 4, .trial_cost = 3}), Undamped::is_taken);
+  EXPECT_EQ(rules.exact_tries(), 1);
+  rules.doubt(4);
+  EXPECT_GT(rules.exact_tries(), 1);
+}
+
+// The gradient contradicts that nothing is left to gain, at every point.
+TEST(StepRules, SecondDerivativesThatSettleNothingAreAskedLessOften) {
+  const SolverOptions options;
+  StepRules rules(options, {.few = true});
+  std::vector<int> passed;
+  const auto ask = [&](double gain) {
+    for (int points = 0; points < 100; ++points) {
+      rules.set_point({.cost = 1, .scaled_gradient_max = 1, .scaled_x_norm = 1}, 1);
+      if (!rules.needs_exact_gain(0)) continue;
+      passed.push_back(points);
+      return rules.set_exact_gain(gain);
+    }
+    FAIL() << "asked no more";
+  };
+  for (const double gain : {1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0}) ask(gain);
+  EXPECT_EQ(passed, (std::vector<int>{0, 1, 3, 7, 15, 0, 1}));
+}
+
+// Rounding may hide 1e-4 of the cost, and the tolerance is 1e-6: steps that promise 1e-5 end the
+// solve at the fourth that is refused at one point.
+TEST(StepRules, RoundingIsSeenFourTimesAtEveryPoint) {
+  const SolverOptions options;
+  StepRules rules(options, {});
+  const StepReport step{.model_decrease = 1e-5, .step_norm = 1, .trial_cost = 1 + 1e-6};
+  for (int k = 0; k < 3; ++k) {
+    rules.set_point({.cost = 1, .scaled_gradient_max = 0, .scaled_x_norm = 1e-4 * 0x1p52}, 1);
+    rules.open_point();
+    int refused = 1;
+    while (refused < 10 && !rules.refuse(rules.judge(step), step, 0)) ++refused;
+    EXPECT_EQ(refused, 4) << k;
   }
 }
 

@@ -13,7 +13,7 @@ TEST(LostColumns, AreNoneOfUnitsOrOrigins) {
     bool expected;
   } rows[] = {{0, 1e5, 1, true},     {0, 0, 1, false},        {1, 1, 1, false},
               {1e-20, 1e5, 1, true}, {1e-20, 1e10, 1, false}, {1e-100, 1e85, 1, true},
-              {1, 1e-13, 1, true},   {1, 1e-11, 1, false},    {1e-3, 1e5, 1e20, true}};
+              {1, 0.9e-12, 1, true}, {1, 1.1e-12, 1, false},  {1e-3, 1e5, 1e20, true}};
   for (const auto& row : rows) {
     for (const double unit : {1.0, 1e9, 1e-9}) {
       for (const double size : {1.0, 1e6, 1e-6}) {
@@ -61,13 +61,15 @@ TEST(LostColumns, TheBetterEndCounts) {
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
-    LostColumns columns;
-    EXPECT_TRUE(columns.may_turn());
-    columns.turn(1, {row.first});
-    EXPECT_TRUE(columns.is_open());
-    EXPECT_EQ(columns.settle(row.cost, {row.end}, row.lost, share), row.counts);
-    EXPECT_EQ(columns.verdict().end, row.verdict);
-    EXPECT_FALSE(columns.is_open());
+    for (const double unit : {1.0, 1e6}) {
+      LostColumns columns;
+      EXPECT_TRUE(columns.may_turn());
+      columns.turn(unit, {row.first});
+      EXPECT_TRUE(columns.is_open());
+      EXPECT_EQ(columns.settle(unit * row.cost, {row.end}, row.lost, share), row.counts);
+      EXPECT_EQ(columns.verdict().end, row.verdict);
+      EXPECT_FALSE(columns.is_open());
+    }
   }
 }
 

@@ -98,6 +98,17 @@ TEST(SaddleSearch, GoesOnWhileTheCostFalls) {
   EXPECT_NEAR(std::abs(std::log2(-lowest({1, -2, 1e-9}, behind) * std::sqrt(2))), 0, 1);
 }
 
+// On the first length a parabola of this curvature falls by what counts; the next is twice as long.
+TEST(SaddleSearch, BeginsWhereTheParabolaFallsByWhatCounts) {
+  for (const double curvature : {-2.0, -8.0, -1e6}) {
+    SaddleSearch search(1, curvature, 1e-9);
+    const double first = search.length();
+    EXPECT_NEAR(-curvature * first * first / 2 / 1e-9, 1, 1e-12) << curvature;
+    search.judge(1 - 2e-9);
+    EXPECT_EQ(search.length(), 2 * first) << curvature;
+  }
+}
+
 TEST(SaddleSearch, TakesNoLessThanCounts) {
   EXPECT_EQ(lowest({1, -2, 1e-9}, [](double) { return 1.0; }), 0);
   EXPECT_EQ(lowest({1, -2, 1e-9}, [](double t) { return 1 + t * t; }), 0);

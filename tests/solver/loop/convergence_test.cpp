@@ -1,0 +1,69 @@
+// Verdicts on the last steps: what rounding hides, the share of the damping, idle steps.
+#include <gtest/gtest.h>
+
+#include "../../../solver/step_control/convergence.hpp"
+#include "../../../solver/step_control/step_rules.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+// A unit is 2^-52 of the cost, or 2^-23.
+TEST(Convergence, RoundingIsCountedInUnitsOfTheCost) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    const double unit = std::ldexp(1.0, precision == Precision::f64 ? -52 : -23);
+    for (const double cost : {1.0, 0x1p-40, -0x1p40}) {
+      const double size = std::abs(cost) * unit;
+      EXPECT_EQ(sum_noise(cost, precision), 8 * size);
+      EXPECT_TRUE(rounding_hides(cost, 64 * size, 64 * size, precision));
+      EXPECT_TRUE(rounding_hides(cost, -64 * size, 0, precision));
+      EXPECT_FALSE(rounding_hides(cost, 65 * size, 0, precision));
+      EXPECT_FALSE(rounding_hides(cost, -65 * size, 0, precision));
+      EXPECT_FALSE(rounding_hides(cost, 0, 65 * size, precision));
+    }
+  }
+}
+
+// Hidden steps end a solve after the twentieth in turn whose gradient is no less than half of the
+// least before.
+TEST(Convergence, TwentyIdleStepsAreAnEnd) {
+  const auto steps_to_end = [](int falls) {
+    HiddenSteps hidden(SolverOptions{});
+    TrustRegion region(1, 1e300);
+    double gradient = 1;
+    for (int step = 1; step < 100; ++step) {
+      const double before = gradient;
+      if (step <= falls) gradient /= 3;
+      if (hidden.follow(before, gradient, region)) return step;
+    }
+    return 0;
+  };
+  EXPECT_EQ(steps_to_end(1), 21);
+  EXPECT_EQ(steps_to_end(7), 27);
+}
+
+// The damped step δ solves (H + λD) δ = −g with JᵀJ = H, so −g·δ = δ·Hδ + λ δ·Dδ and the model
+// falls by −g·δ − δ·Hδ / 2. A step of another length along δ tells the same share.
+TEST(Convergence, TheShareOfTheDampingIsThatOfAnyLength) {
+  for (const double h : {1.0, 1e-6, 3.0}) {
+    for (const double lambda : {0.0, 0.5, 10.0}) {
+      const double g = 2, step = -g / (h + lambda);
+      const runtime::StepReport report{
+          .model_decrease = -g * step - h * step * step / 2, .trial_cost = 5, .slope = g * step};
+      const double share = lambda * step * step / (-g * step);
+      EXPECT_NEAR(damped_share(report), share, 1e-14);
+      for (const double length : {0.25, 0.75, 2.0}) {
+        runtime::StepReport shorter = report;
+        shorter.length = length;
+        ASSERT_TRUE(StepRules::take_length(shorter, length, {.trial_cost = 4}));
+        EXPECT_NEAR(damped_share(shorter), share, 1e-14) << length;
+      }
+    }
+  }
+  EXPECT_TRUE(std::isnan(damped_share({.model_decrease = 1})));
+}
+
+}  // namespace
+}  // namespace topograd
