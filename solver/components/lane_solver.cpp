@@ -75,7 +75,8 @@ LaneProgram::LaneProgram(const ComponentGroup& group, const SolverOptions& optio
   columns += 2 * carried();
   for (const ComponentRows& rows : group.residuals) {
     if (kernels_[rows.kernel].is_rolled()) continue;  // steps read their numbers one after another
-    for (const ComponentNumbers& numbers : rows.data) columns += numbers.positions == nullptr ? 0 : 1;
+    for (const ComponentNumbers& numbers : rows.data)
+      columns += numbers.positions == nullptr ? 0 : 1;
   }
   const std::size_t fit = kCacheBytes / (sizeof(double) * columns) / kLanes * kLanes;
   most_lanes_ = std::clamp(fit, kLanes, kTile);
@@ -291,7 +292,7 @@ void LaneSolver::bind_rows(const ComponentRows& rows, std::size_t& load) {
   RowColumns columns{.data = {}, .sums = program_.sums_of(rows)};
   for (const ComponentNumbers& numbers : rows.data)
     columns.data.push_back(numbers.positions == nullptr ? constant(numbers.from)
-                                                     : loads_[load++].column);
+                                                        : loads_[load++].column);
   std::size_t turn = 0;  // of the carried numbers that are read
   for (std::size_t p = 0; p < kernel.parts().size(); ++p) {
     const bool repeats = kernel.parts()[p].steps > 1;

@@ -116,7 +116,8 @@ std::vector<SlotIndex> index_slots(const ComponentRows& rows) {
   std::vector<SlotIndex> out;
   std::size_t columns = 0, numbers = 0;
   for (const ComponentNumbers& n : rows.data)
-    out.push_back(n.positions != nullptr ? SlotIndex{true, columns++} : SlotIndex{false, numbers++});
+    out.push_back(n.positions != nullptr ? SlotIndex{true, columns++}
+                                         : SlotIndex{false, numbers++});
   return out;
 }
 

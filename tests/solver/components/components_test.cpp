@@ -943,9 +943,6 @@ TEST(SolveMany, CovariancesOfOneUnknown) {
         << k;
 }
 
-<<<<<<< HEAD
-TEST(Positions, OfEqualStepsHaveNoList) {
-=======
 /// Two unknowns of which only the sum is known have no covariance.
 TEST(SolveMany, CovariancesOfASumAreInfinite) {
   constexpr std::size_t kCount = 10;
@@ -965,8 +962,7 @@ TEST(SolveMany, CovariancesOfASumAreInfinite) {
     EXPECT_EQ(c, std::numeric_limits<double>::infinity());
 }
 
-TEST(Places, OfEqualStepsHaveNoList) {
->>>>>>> main
+TEST(Positions, OfEqualStepsHaveNoList) {
   for (const std::vector<std::uint32_t>& list :
        std::initializer_list<std::vector<std::uint32_t>>{{3, 5, 7, 9}, {4}, {6, 6, 6}}) {
     const Positions positions = Positions::of(list);
