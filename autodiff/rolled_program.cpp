@@ -31,10 +31,7 @@ class PartGraph {
   Id literal(double value) { return graph_.literal(value); }
   /// The data slot that step k reads at first + k * step.
   Id data(RolledProgram::Datum datum) {
-    const auto same = [&](const RolledProgram::Datum& d) {
-      return d.first == datum.first && d.step == datum.step;
-    };
-    const auto found = std::ranges::find_if(data_, same);
+    const auto found = std::ranges::find(data_, datum);
     const auto slot = static_cast<std::uint32_t>(found - data_.begin());
     if (found == data_.end()) data_.push_back(datum);
     return graph_.leaf(Op::Data, slot);

@@ -22,6 +22,7 @@ struct RolledProgram {
     std::uint32_t at(std::uint32_t k) const {
       return static_cast<std::uint32_t>(std::int64_t{first} + std::int64_t{step} * k);
     }
+    bool operator==(const Datum&) const = default;
   };
   struct Part {
     ir::Program program;

@@ -166,10 +166,7 @@ class SumWriter {
 
   /// The target of a sum or of a carried number, as a leaf.
   Id leaf(LanePart::Target target) {
-    const auto same = [&](const LanePart::Target& t) {
-      return t.carried == target.carried && t.number == target.number;
-    };
-    const auto found = std::ranges::find_if(part_.targets, same);
+    const auto found = std::ranges::find(part_.targets, target);
     const auto number = static_cast<std::uint32_t>(found - part_.targets.begin());
     if (found == part_.targets.end()) part_.targets.push_back(target);
     return builder_.target(number);
@@ -178,8 +175,10 @@ class SumWriter {
     part_.outputs.push_back(target);
     outputs_.push_back(value);
   }
-  /// Adds r, then J over n free parameters row by row, and `cost`, which is twice that of the rows
-  /// and a sum.
+  /// Adds what a block adds to all sums.
+  ///
+  ///   rows         r, then J over n free parameters row by row
+  ///   cost_before  the first sum; cost: this and twice the block's cost
   void add_rows(std::span<const Id> rows, std::size_t m, std::uint32_t n, Id cost, Id cost_before) {
     const auto entry = [&](std::size_t r, std::uint32_t k) { return rows[m + r * n + k]; };
     if (cost != cost_before) put({false, 0}, cost);

@@ -23,6 +23,7 @@ struct LanePart {
   struct Target {
     bool carried = false;
     std::uint32_t number = 0;
+    bool operator==(const Target&) const = default;
   };
 
   /// Leaves, all as data: data slots, then uniforms, parameters, and targets.
