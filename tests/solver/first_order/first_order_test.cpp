@@ -135,6 +135,77 @@ TEST(LineSearch, AStepThatLeadsUpIsNotExtended) {
   EXPECT_EQ(longest, 0.99);
 }
 
+// ½ t² − t from 0.8: the parabola's minimum at 1 is nearer than twice the step, which is tried next.
+TEST(LineSearch, AnExtensionDoublesTheStepAtLeast) {
+  for (const double unit : {1.0, 0x1p-20}) {
+    std::vector<double> trials;
+    const auto phi = [&](double a) {
+      const double t = a / unit;
+      trials.push_back(t);
+      return LinePoint{a, t * t / 2 - t, (t - 1) / unit, true};
+    };
+    const LinePoint start = phi(0);
+    const LineSearchOptions exact{.sufficient_curvature_decrease = 0.01};
+    const LineSearchResult result = strong_wolfe(phi, start, 0.8 * unit, exact);
+    ASSERT_TRUE(result.found);
+    EXPECT_NEAR(result.point.step / unit, 1, 0.01);
+    ASSERT_GE(trials.size(), 3u);
+    EXPECT_EQ(trials[2], 1.6) << unit;
+  }
+}
+
+// Hager & Zhang (2005): where rounding hides the values, the slope may be (1 − 2δ) |φ′(0)| at most.
+TEST(LineSearch, AHiddenStepMayLeadUpLessThanTheFirstSlope) {
+  const LineSearchOptions one{.max_evaluations = 1};
+  for (const auto& [slope, found] : {std::pair(0.9, true), {0.999, true}, {1.5, false}}) {
+    const auto phi = [slope](double a) { return LinePoint{a, 1, slope, true}; };
+    EXPECT_EQ(strong_wolfe(phi, {0, 1, -1, true}, 1, one, 1e-3).found, found) << slope;
+  }
+}
+
+// What is not more than the resolution is hidden, and a step as steep as the start is extended.
+TEST(LineSearch, ChangesUpToTheResolutionAreHidden) {
+  for (const auto& [fall, extended] : {std::pair(0x1p-10, true), {0x1.1p-10, false}}) {
+    std::vector<double> trials;
+    const auto phi = [&, fall = fall](double a) {
+      trials.push_back(a);
+      return trials.size() == 1 ? LinePoint{a, 1 - fall, -1e-6, true} : LinePoint{a, 0.5, 0, true};
+    };
+    const LineSearchOptions options{.max_expansion = 8};
+    ASSERT_TRUE(strong_wolfe(phi, {0, 1, -1e-6, true}, 1, options, 0x1p-10).found);
+    ASSERT_EQ(trials.size(), 2u);
+    EXPECT_EQ(trials[1] == 8, extended) << fall;
+  }
+}
+
+// The cubic of slopes whose squares are infinite has no minimiser: the interval is halved.
+TEST(LineSearch, HalvesWhatNoCubicDescribes) {
+  const double unit = 1e200;
+  const auto phi = [unit](double a) {
+    return LinePoint{a, unit * (a * a / 2 - a), unit * (a - 1), true};
+  };
+  const LineSearchResult result = strong_wolfe(phi, phi(0), 2.5, {});
+  ASSERT_TRUE(result.found);
+  EXPECT_EQ(result.point.step, 1.25);
+}
+
+// Nocedal & Wright, algorithm 3.6: a trial that is no lower than the lowest one is the new end of
+// the interval, however flat it is.
+TEST(LineSearch, ATrialAsHighAsTheLowestIsNotTaken) {
+  int trial = 0;
+  const LinePoint points[] = {
+      {0, -1, -1, true}, {0, -0.5, 1, true}, {0, -1, 0.05, true}, {0, -1.2, 0, true}};
+  const auto phi = [&](double a) {
+    LinePoint point = points[std::min(trial++, 3)];
+    point.step = a;
+    return point;
+  };
+  const LineSearchOptions options{.sufficient_curvature_decrease = 0.1};
+  const LineSearchResult result = strong_wolfe(phi, {0, 0, -1, true}, 1, options);
+  ASSERT_TRUE(result.found);
+  EXPECT_EQ(result.point.value, -1.2);
+}
+
 TEST(LineSearch, OnlyAParabolaThatBendsUpwardsHasAMinimum) {
   EXPECT_EQ(parabola_minimiser(-2, 1, -1), 1);  // t² − 2 t
   EXPECT_EQ(parabola_minimiser(-2, 4, 8), 1);
@@ -177,6 +248,34 @@ TEST(Box, UnitsOfUnknownsChangeNothing) {
     EXPECT_EQ(box.held()[0], 1) << unit;
     EXPECT_EQ(box.held()[1], 0) << unit;
   }
+}
+
+// 1e-10 of the numbers is no distance.
+TEST(Box, HoldsWhatIsOnABoundUpToATenBillionth) {
+  const double free = std::numeric_limits<double>::infinity();
+  const std::vector<double> lower = {1, 1}, upper = {free, free};
+  Objective objective;
+  objective.size = 2;
+  objective.lower = lower;
+  objective.upper = upper;
+  Box box(objective);
+  box.look(std::vector<double>{1 + 0.9e-10, 1 + 1.1e-10}, std::vector<double>{1, 1});
+  EXPECT_EQ(box.held()[0], 1);
+  EXPECT_EQ(box.held()[1], 0);
+}
+
+// From (1, 2) in [0, 4] × [0, 5] along (1, −1), the second bound is met after 2 and the first after
+// 3. An unknown that does not move meets none.
+TEST(Box, TheLongestStepEndsAtTheLastBound) {
+  const std::vector<double> lower = {0, 0}, upper = {4, 5}, x = {1, 2};
+  Objective objective;
+  objective.size = 2;
+  objective.lower = lower;
+  objective.upper = upper;
+  const Box box(objective);
+  EXPECT_EQ(box.longest(x, std::vector<double>{1, -1}), 3);
+  EXPECT_EQ(box.longest(x, std::vector<double>{0, -1}), 2);
+  EXPECT_EQ(box.longest(x, std::vector<double>{0, 0}), 1);
 }
 
 /// Extended Rosenbrock: the minimum 0 is at ones.
@@ -637,6 +736,47 @@ TEST(TruncatedNewton, TheFirstDirectionLeavesHalfOfTheGradient) {
   EXPECT_LE(std::hypot(d[0] + g[0], 100 * d[1] + g[1]), 0.5 * std::hypot(g[0], g[1]));
 }
 
+// Without a model the direction is that of the gradient in the units of the unknowns, 1 / ‖J_i‖²,
+// and the Hessian is not asked for.
+TEST(TruncatedNewton, WithoutAModelTheDirectionIsTheScaledGradient) {
+  for (const double steep : {3.0, 3000.0}) {
+    std::vector<double> x = {1, 1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    problem.add_residual(2.0 * p.scalar(0));
+    problem.add_residual(steep * p.scalar(1));
+    Rows of(problem);
+    TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
+    ASSERT_TRUE(newton.reset());
+    std::vector<double> d(2);
+    newton.compute(x, std::vector<double>{8, 6}, {}, d);
+    const bool alike = steep < 100;
+    EXPECT_NEAR(d[0], alike ? -8 : -8 / 4.0, 1e-14);
+    EXPECT_NEAR(d[1] * (alike ? 1 : steep * steep), -6, 1e-14);
+    EXPECT_EQ(newton.linear_iterations(), 0);
+    EXPECT_EQ(newton.settling(), Settling::loose);
+  }
+}
+
+// A small step asks for a system that is solved as exactly as options ask for.
+TEST(TruncatedNewton, TightensToTheLeastTolerance) {
+  std::vector<double> x = {1, 0.1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(p.scalar(0));
+  problem.add_residual(10.0 * p.scalar(1) - 0.9);
+  Rows of(problem);
+  TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
+  std::vector<double> d(2);
+  newton.compute(x, std::vector<double>{1, 100}, {}, d);
+  EXPECT_EQ(newton.settling(), Settling::loose);
+  newton.tighten();
+  newton.compute(x, std::vector<double>{1, 100}, {}, d);
+  EXPECT_EQ(newton.settling(), Settling::newton);
+  EXPECT_NEAR(d[0], -1, 1e-9);
+  EXPECT_NEAR(d[1], -1, 1e-9);
+}
+
 // A shift τ of the diagonal of a diagonal Hessian leaves 1 / (1 + τ) of Newton's step. τ is 1e-12
 // at first, each step of less than a tenth of its direction multiplies it by 10, and a whole one
 // divides it.
@@ -1062,6 +1202,7 @@ TEST(Solve, EscapesAreShort) {
   EXPECT_GE(most, 5e-4);
   EXPECT_LT(summary.final_cost, 0);
   EXPECT_EQ(summary.iterations.back().cost_change, -summary.final_cost);
+  EXPECT_EQ(summary.iterations.back().evaluations, 2) << "both sides";
 }
 
 TEST(Solve, CallbacksStopDescent) {
