@@ -1,9 +1,10 @@
-// JᵀJ with a fixed pattern against the product of the Jacobian.
+// JᵀJ with a fixed pattern against the product of the Jacobian, and the rank that its inverse finds.
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/linear/factor/elimination.hpp"
 #include "../../../solver/linear/factor/normal_equations.hpp"
+#include "../../../solver/linear/factor/normal_inverse.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 
@@ -263,6 +264,20 @@ TEST(Elimination, TellsMeshesFromCentres) {
   EXPECT_EQ(street.blocks.size(), kPoints);
   EXPECT_EQ(street.reach, kCameras - 1);
   EXPECT_FALSE(street.remains_wide());
+}
+
+// The null space of (1, s) is along (−s, 1): the first unknown counts as determined if s is 1e-8 at
+// most. A Jacobian of zeros determines nothing.
+TEST(DeterminedInverse, KnowsWhatARowDetermines) {
+  for (const double s : {0.9e-8, 1.1e-8}) {
+    const auto inverse = DeterminedInverse::dense(Eigen::RowVector2d(1, s), 1e-14, 0);
+    EXPECT_EQ(inverse.rank(), 1u);
+    EXPECT_EQ(inverse.undetermined({0, 1}).has_value(), s > 1e-8) << s;
+    EXPECT_TRUE(inverse.undetermined({1, 1}).has_value());
+  }
+  const auto none = DeterminedInverse::dense(Eigen::MatrixXd::Zero(3, 2), 1e-14, 0);
+  EXPECT_EQ(none.rank(), 0u);
+  EXPECT_TRUE(none.undetermined({0, 1}).has_value());
 }
 
 TEST(NormalEquations, PatternHasEveryPairOnce) {
