@@ -280,6 +280,37 @@ TEST(DeterminedInverse, KnowsWhatARowDetermines) {
   EXPECT_TRUE(none.undetermined({0, 1}).has_value());
 }
 
+// The pivot of the second column is the square of its part across the first one: below 1e-7 the
+// factor has too few digits.
+TEST(NormalInverse, IsOfNoMatrixThatIsNearlySingular) {
+  for (const double across : {2e-7, 0.5e-7}) {
+    const double along = std::sqrt(1 - across);
+    const Eigen::Matrix2d matrix = (Eigen::Matrix2d() << 1, along, along, 1).finished();
+    const SparseMatrix lower = matrix.sparseView().triangularView<Eigen::Lower>();
+    EXPECT_EQ(NormalInverse::make(lower, 1) != nullptr, across > 1e-7) << across;
+  }
+}
+
+// In a star of unknowns those around the centre share no residual, so that their entries of the
+// inverse are not in the pattern of the factor.
+TEST(NormalInverse, HasBlocksThatAreNotInThePattern) {
+  constexpr int kAround = 200;
+  Eigen::MatrixXd matrix = Eigen::MatrixXd::Zero(kAround + 1, kAround + 1);
+  for (int k = 0; k < kAround; ++k) {
+    matrix(k, k) = 2 + 0.01 * k;
+    matrix(kAround, k) = matrix(k, kAround) = 0.1;
+  }
+  matrix(kAround, kAround) = 3;
+  const SparseMatrix lower = matrix.sparseView().triangularView<Eigen::Lower>();
+  const Eigen::MatrixXd expected = matrix.inverse();
+  for (const CoordinateRange a : {CoordinateRange{0, 1}, {0, 2}, {kAround - 3, 2}}) {
+    const auto inverse = NormalInverse::make(lower, 1);
+    ASSERT_TRUE(inverse);
+    const Eigen::MatrixXd block = inverse->block(a, {kAround - 1, 2});
+    EXPECT_LE((block - expected.block(a.first, kAround - 1, a.count, 2)).norm(), 1e-14);
+  }
+}
+
 TEST(NormalEquations, PatternHasEveryPairOnce) {
   const auto springs = problems::springs(30);
   const ProblemModel model = make_model("test", springs->problem);
