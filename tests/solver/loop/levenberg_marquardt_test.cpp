@@ -462,6 +462,27 @@ TEST(StepRules, ThreeIdleStepsInTurnAreStuck) {
   }
 }
 
+// A small step that was damped and gains what it promises goes on with less damping, but not with
+// less than that of a step which was refused.
+TEST(StepRules, ARefusedRadiusIsNotTriedAgain) {
+  const SolverOptions options;
+  const PointReport here{.cost = 1, .scaled_gradient_max = 1e-12, .scaled_x_norm = 1};
+  for (const bool refused : {false, true}) {
+    StepRules rules(options, {});
+    rules.set_point(here, 1);
+    rules.open_point();
+    const StepReport far{.model_decrease = 1e-3, .step_norm = 1, .trial_cost = 2};
+    if (refused) {
+      EXPECT_FALSE(rules.refuse(rules.judge(far), far, 0));
+    }
+    const StepReport small{.model_decrease = 1e-9, .step_norm = 1e-3, .trial_cost = 1 - 1e-9};
+    const double radius = rules.radius();
+    const Verdict verdict = rules.after_take(rules.judge(small), small, here, 0.5);
+    EXPECT_EQ(verdict.end, refused ? End::cost_change : End::none);
+    EXPECT_EQ(rules.radius(), refused ? radius : 100 * radius);
+  }
+}
+
 // A second promise that the cost does not follow is unsettled, unless it is small or something was
 // gained since the first.
 TEST(StepRules, PromisesInVainDoubtAVerdictOnce) {
