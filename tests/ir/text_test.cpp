@@ -102,8 +102,7 @@ TEST(Formulas, NameWhatIsUsedTwice) {
   const ir::Id outputs[] = {g.add(ir::Op::Exp, minus), g.add(ir::Op::Cos, minus),
                             g.add(ir::Op::Exp, wave), g.add(ir::Op::Cos, wave)};
   const Formulas found = formulas(g.extract(outputs, {.parameters = 1}), {.parameters = {"x"}});
-  EXPECT_EQ(found.outputs,
-            (std::vector<std::string>{"exp(-x)", "cos(-x)", "exp(t1)", "cos(t1)"}));
+  EXPECT_EQ(found.outputs, (std::vector<std::string>{"exp(-x)", "cos(-x)", "exp(t1)", "cos(t1)"}));
   ASSERT_EQ(found.definitions.size(), 1u);
   EXPECT_EQ(found.definitions[0], std::pair(std::string("t1"), std::string("-sin(x)")));
 }
@@ -118,8 +117,8 @@ TEST(Formulas, QuotientsByOneHaveFewParentheses) {
     outputs.push_back(g.add(ir::Op::Reciprocal, by));
   const Formulas found =
       formulas(g.extract(outputs, {.parameters = 2}), {.parameters = {"x", "y"}});
-  EXPECT_EQ(found.outputs, (std::vector<std::string>{"1 / x", "1 / -x", "1 / x^2", "1 / (x * y)",
-                                                     "1 / (x + y)"}));
+  EXPECT_EQ(found.outputs,
+            (std::vector<std::string>{"1 / x", "1 / -x", "1 / x^2", "1 / (x * y)", "1 / (x + y)"}));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ TEST(DescentControl, ASmallStepEndsIfTheNextPromisesNoMore) {
       << still.summary.message;
 }
 
-// A step of no length ends nothing while it brings 1e-12 of what was gained, for a tolerance of 1e-6
-// of a cost that is near 0 by now.
+// A step of no length ends nothing while it brings 1e-12 of what was gained, for a tolerance of
+// 1e-6 of a cost that is near 0 by now.
 TEST(DescentControl, AShortStepThatGainsGoesOn) {
   const SolverOptions options{.function_tolerance = 1e-6, .parameter_tolerance = 1e-2};
   for (const auto& [change, ends] : {std::pair(1e-9, false), {1e-13, true}}) {

@@ -136,7 +136,8 @@ TEST(LineSearch, AStepThatLeadsUpIsNotExtended) {
   EXPECT_EQ(longest, 0.99);
 }
 
-// ½ t² − t from 0.8: the parabola's minimum at 1 is nearer than twice the step, which is tried next.
+// ½ t² − t from 0.8: the parabola's minimum at 1 is nearer than twice the step, which is tried
+// next.
 TEST(LineSearch, AnExtensionDoublesTheStepAtLeast) {
   for (const double unit : {1.0, 0x1p-20}) {
     std::vector<double> trials;

@@ -1,4 +1,5 @@
-// JᵀJ with a fixed pattern against the product of the Jacobian, and the rank that its inverse finds.
+// JᵀJ with a fixed pattern against the product of the Jacobian, and the rank that its inverse
+// finds.
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluator.hpp"
