@@ -77,8 +77,8 @@ T series(const T& x, const std::array<double, N>& c) {
 }
 
 /// atan(√s) / √s for s >= 0.
-constexpr std::array<double, 9> kArcTangent = {1.0,       -1.0 / 3, 1.0 / 5,   -1.0 / 7, 1.0 / 9,
-                                               -1.0 / 11, 1.0 / 13, -1.0 / 15, 1.0 / 17};
+constexpr std::array kArcTangent = {1.0,       -1.0 / 3, 1.0 / 5,   -1.0 / 7, 1.0 / 9,
+                                    -1.0 / 11, 1.0 / 13, -1.0 / 15, 1.0 / 17};
 template <class T>
 T arc_tangent_ratio(const T& s) {
   using std::atan;

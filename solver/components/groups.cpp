@@ -195,7 +195,7 @@ class ComponentGrouping {
       if (c != kNone) ++block_starts_[c + 1];
     std::partial_sum(block_starts_.begin(), block_starts_.end(), block_starts_.begin());
     blocks_.resize(block_starts_.back());
-    std::vector<std::size_t> next(block_starts_.begin(), block_starts_.end() - 1);
+    std::vector<std::size_t> next = block_starts_;
     for (std::uint32_t b = 0; b < s_.component_.size(); ++b)
       if (s_.component_[b] != kNone && s_.blocks_[b].columns > 0)
         blocks_[next[s_.component_[b]]++] = b;
@@ -221,7 +221,7 @@ class ComponentGrouping {
     for_rows([&](std::uint32_t c, Row) { ++row_starts_[c + 1]; });
     std::partial_sum(row_starts_.begin(), row_starts_.end(), row_starts_.begin());
     rows_.resize(row_starts_.back());
-    std::vector<std::size_t> next(row_starts_.begin(), row_starts_.end() - 1);
+    std::vector<std::size_t> next = row_starts_;
     for_rows([&](std::uint32_t c, Row row) { rows_[next[c]++] = row; });
     if (bits_ != codegen::Bits::portable) return;
     const auto begin = rows_.begin();

@@ -147,6 +147,23 @@ TEST(Passes, KeepTheBitsOfEveryOpOnEveryForm) {
   EXPECT_GT(changed, 3'000u / kStride);
 }
 
+// A minimum of numbers one of which is in it already, on either side, is the one there is.
+TEST(Passes, ExtremaOfWhatTheyHaveAreOne) {
+  for (const Op op : {Op::Min, Op::Max}) {
+    for (const bool swapped : {false, true}) {
+      for (const std::uint32_t slot : {0U, 1U}) {
+        ir::Graph g;
+        const Id x = g.leaf(Op::Parameter, 0), y = g.leaf(Op::Parameter, 1);
+        const Id inner = g.add(op, g.add(Op::Exp, x), y);
+        const Id other = slot == 0 ? g.add(Op::Exp, x) : y;
+        const Id outputs[] = {swapped ? g.add(op, other, inner) : g.add(op, inner, other)};
+        const ir::Program program = ir::optimize(g.extract(outputs, {.parameters = 2}));
+        EXPECT_EQ(ir::operation_count(program), 2u) << swapped << slot;
+      }
+    }
+  }
+}
+
 TEST(Passes, SettleAndNeverGrow) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     const Program program = ir::expand(random_program(seed, dense_options(seed)));

@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace topograd::test {
 namespace {
@@ -89,6 +92,33 @@ TEST(Text, DamagedTextIsAnError) {
     }
   }
   EXPECT_GT(failures, 1000);
+}
+
+// What is used twice has a name, unless it is a leaf or its negative.
+TEST(Formulas, NameWhatIsUsedTwice) {
+  ir::Graph g;
+  const ir::Id x = g.leaf(ir::Op::Parameter, 0), minus = g.add(ir::Op::Neg, x);
+  const ir::Id wave = g.add(ir::Op::Neg, g.add(ir::Op::Sin, x));
+  const ir::Id outputs[] = {g.add(ir::Op::Exp, minus), g.add(ir::Op::Cos, minus),
+                            g.add(ir::Op::Exp, wave), g.add(ir::Op::Cos, wave)};
+  const Formulas found = formulas(g.extract(outputs, {.parameters = 1}), {.parameters = {"x"}});
+  EXPECT_EQ(found.outputs, (std::vector<std::string>{"exp(-x)", "cos(-x)", "exp(t1)", "cos(t1)"}));
+  ASSERT_EQ(found.definitions.size(), 1u);
+  EXPECT_EQ(found.definitions[0], std::pair(std::string("t1"), std::string("-sin(x)")));
+}
+
+// A sign and a power bind more closely than a quotient.
+TEST(Formulas, QuotientsByOneHaveFewParentheses) {
+  ir::Graph g;
+  const ir::Id x = g.leaf(ir::Op::Parameter, 0), y = g.leaf(ir::Op::Parameter, 1);
+  std::vector<ir::Id> outputs;
+  for (const ir::Id by : {x, g.add(ir::Op::Neg, x), g.add(ir::Op::Square, x),
+                          g.add(ir::Op::Mul, x, y), g.add(ir::Op::Add, x, y)})
+    outputs.push_back(g.add(ir::Op::Reciprocal, by));
+  const Formulas found =
+      formulas(g.extract(outputs, {.parameters = 2}), {.parameters = {"x", "y"}});
+  EXPECT_EQ(found.outputs,
+            (std::vector<std::string>{"1 / x", "1 / -x", "1 / x^2", "1 / (x * y)", "1 / (x + y)"}));
 }
 
 }  // namespace

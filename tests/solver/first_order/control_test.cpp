@@ -40,6 +40,33 @@ TEST(DescentControl, ASmallStepEndsIfTheNextPromisesNoMore) {
       << still.summary.message;
 }
 
+// A step of no length ends nothing while it brings 1e-12 of what was gained, for a tolerance of
+// 1e-6 of a cost that is near 0 by now.
+TEST(DescentControl, AShortStepThatGainsGoesOn) {
+  const SolverOptions options{.function_tolerance = 1e-6, .parameter_tolerance = 1e-2};
+  for (const auto& [change, ends] : {std::pair(1e-9, false), {1e-13, true}}) {
+    Summary summary;
+    DescentControl control(options, summary);
+    control.start(1, {.max = 1, .squared = 1});
+    control.accepted({.cost_change = 1, .step_norm = 1}, 1e-8, {.max = 1, .squared = 1}, 1,
+                     Settling::loose);
+    EXPECT_FALSE(control.finished());
+    for (int step = 0; step < 6; ++step)
+      control.accepted({.cost_change = change, .step_norm = 1e-9}, 1e-30, {.max = 1, .squared = 1},
+                       1, Settling::window);
+    EXPECT_EQ(control.finished(), ends) << change;
+  }
+}
+
+// The first step of a descent in which all has units moves by the size of x, within 1e-10 of the
+// length on which the gradient promises the whole cost, and that.
+TEST(DescentControl, TheFirstLengthIsThatOfTheUnknownsWithinLimits) {
+  const GradientNorms gradient{.max = 2, .squared = 4};
+  EXPECT_NEAR(first_length(true, 12, gradient, 1), 0.5, 1e-15);
+  EXPECT_NEAR(first_length(true, 12, gradient, 1e3), 3, 1e-15);
+  EXPECT_NEAR(first_length(true, 12, gradient, 1e-15) / 3e-10, 1, 1e-12);
+}
+
 TEST(DescentControl, ALargeStepEndsNothing) {
   Steps steps(1e-3, Settling::newton);
   EXPECT_FALSE(steps.control.settles(0));

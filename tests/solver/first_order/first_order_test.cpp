@@ -3,6 +3,7 @@
 
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
+#include "../../../ir/machine/state_record.hpp"
 #include "../../../runtime/cpu/engine.hpp"
 #include "../../../solver/first_order/adam.hpp"
 #include "../../../solver/first_order/descent.hpp"
@@ -135,6 +136,78 @@ TEST(LineSearch, AStepThatLeadsUpIsNotExtended) {
   EXPECT_EQ(longest, 0.99);
 }
 
+// ½ t² − t from 0.8: the parabola's minimum at 1 is nearer than twice the step, which is tried
+// next.
+TEST(LineSearch, AnExtensionDoublesTheStepAtLeast) {
+  for (const double unit : {1.0, 0x1p-20}) {
+    std::vector<double> trials;
+    const auto phi = [&](double a) {
+      const double t = a / unit;
+      trials.push_back(t);
+      return LinePoint{a, t * t / 2 - t, (t - 1) / unit, true};
+    };
+    const LinePoint start = phi(0);
+    const LineSearchOptions exact{.sufficient_curvature_decrease = 0.01};
+    const LineSearchResult result = strong_wolfe(phi, start, 0.8 * unit, exact);
+    ASSERT_TRUE(result.found);
+    EXPECT_NEAR(result.point.step / unit, 1, 0.01);
+    ASSERT_GE(trials.size(), 3u);
+    EXPECT_EQ(trials[2], 1.6) << unit;
+  }
+}
+
+// Hager & Zhang (2005): where rounding hides the values, the slope may be (1 − 2δ) |φ′(0)| at most.
+TEST(LineSearch, AHiddenStepMayLeadUpLessThanTheFirstSlope) {
+  const LineSearchOptions one{.max_evaluations = 1};
+  for (const auto& [slope, found] : {std::pair(0.9, true), {0.999, true}, {1.5, false}}) {
+    const auto phi = [slope](double a) { return LinePoint{a, 1, slope, true}; };
+    EXPECT_EQ(strong_wolfe(phi, {0, 1, -1, true}, 1, one, 1e-3).found, found) << slope;
+  }
+}
+
+// What is not more than the resolution is hidden, and a step as steep as the start is extended.
+TEST(LineSearch, ChangesUpToTheResolutionAreHidden) {
+  for (const auto& [fall, extended] : {std::pair(0x1p-10, true), {0x1.1p-10, false}}) {
+    std::vector<double> trials;
+    const auto phi = [&, fall = fall](double a) {
+      trials.push_back(a);
+      return trials.size() == 1 ? LinePoint{a, 1 - fall, -1e-6, true} : LinePoint{a, 0.5, 0, true};
+    };
+    const LineSearchOptions options{.max_expansion = 8};
+    ASSERT_TRUE(strong_wolfe(phi, {0, 1, -1e-6, true}, 1, options, 0x1p-10).found);
+    ASSERT_EQ(trials.size(), 2u);
+    EXPECT_EQ(trials[1] == 8, extended) << fall;
+  }
+}
+
+// The cubic of slopes whose squares are infinite has no minimiser: the interval is halved.
+TEST(LineSearch, HalvesWhatNoCubicDescribes) {
+  const double unit = 1e200;
+  const auto phi = [unit](double a) {
+    return LinePoint{a, unit * (a * a / 2 - a), unit * (a - 1), true};
+  };
+  const LineSearchResult result = strong_wolfe(phi, phi(0), 2.5, {});
+  ASSERT_TRUE(result.found);
+  EXPECT_EQ(result.point.step, 1.25);
+}
+
+// Nocedal & Wright, algorithm 3.6: a trial that is no lower than the lowest one is the new end of
+// the interval, however flat it is.
+TEST(LineSearch, ATrialAsHighAsTheLowestIsNotTaken) {
+  int trial = 0;
+  const LinePoint points[] = {
+      {0, -1, -1, true}, {0, -0.5, 1, true}, {0, -1, 0.05, true}, {0, -1.2, 0, true}};
+  const auto phi = [&](double a) {
+    LinePoint point = points[std::min(trial++, 3)];
+    point.step = a;
+    return point;
+  };
+  const LineSearchOptions options{.sufficient_curvature_decrease = 0.1};
+  const LineSearchResult result = strong_wolfe(phi, {0, 0, -1, true}, 1, options);
+  ASSERT_TRUE(result.found);
+  EXPECT_EQ(result.point.value, -1.2);
+}
+
 TEST(LineSearch, OnlyAParabolaThatBendsUpwardsHasAMinimum) {
   EXPECT_EQ(parabola_minimiser(-2, 1, -1), 1);  // t² − 2 t
   EXPECT_EQ(parabola_minimiser(-2, 4, 8), 1);
@@ -177,6 +250,34 @@ TEST(Box, UnitsOfUnknownsChangeNothing) {
     EXPECT_EQ(box.held()[0], 1) << unit;
     EXPECT_EQ(box.held()[1], 0) << unit;
   }
+}
+
+// 1e-10 of the numbers is no distance.
+TEST(Box, HoldsWhatIsOnABoundUpToATenBillionth) {
+  const double free = std::numeric_limits<double>::infinity();
+  const std::vector<double> lower = {1, 1}, upper = {free, free};
+  Objective objective;
+  objective.size = 2;
+  objective.lower = lower;
+  objective.upper = upper;
+  Box box(objective);
+  box.look(std::vector<double>{1 + 0.9e-10, 1 + 1.1e-10}, std::vector<double>{1, 1});
+  EXPECT_EQ(box.held()[0], 1);
+  EXPECT_EQ(box.held()[1], 0);
+}
+
+// From (1, 2) in [0, 4] × [0, 5] along (1, −1), the second bound is met after 2 and the first after
+// 3. An unknown that does not move meets none.
+TEST(Box, TheLongestStepEndsAtTheLastBound) {
+  const std::vector<double> lower = {0, 0}, upper = {4, 5}, x = {1, 2};
+  Objective objective;
+  objective.size = 2;
+  objective.lower = lower;
+  objective.upper = upper;
+  const Box box(objective);
+  EXPECT_EQ(box.longest(x, std::vector<double>{1, -1}), 3);
+  EXPECT_EQ(box.longest(x, std::vector<double>{0, -1}), 2);
+  EXPECT_EQ(box.longest(x, std::vector<double>{0, 0}), 1);
 }
 
 /// Extended Rosenbrock: the minimum 0 is at ones.
@@ -344,6 +445,30 @@ TEST(Lbfgs, OnProductsADirectionThatLeadsUpForgetsTheHistory) {
   minimize_lbfgs(engine, x, {.max_iterations = 4}, summary);
   EXPECT_EQ(summary.num_unsuccessful_steps, 0);
   EXPECT_EQ(engine.histories, (std::vector<bool>{false, true, true, false, true}));
+}
+
+// All pairs that the rank allows are in use, in any order. The same pair twice is none.
+TEST(Lbfgs, OnProductsAFullHistoryIsRestored) {
+  const auto restored = [](const std::vector<std::uint64_t>& order) {
+    ir::StateRecord saved;
+    std::vector<std::uint64_t> pairs = order;
+    std::vector<double> products(16, 0.5), gradient(4, 2.0);
+    saved.list("order of the pairs", pairs);
+    saved.list("products of the pairs", std::span(products));
+    saved.list("products with the gradient", std::span(gradient));
+    ir::StateRecord record(saved.bytes());
+    LbfgsProducts out(2);
+    out.transfer(record);
+    ir::StateRecord again;
+    out.transfer(again);
+    return again.bytes() == saved.bytes();
+  };
+  EXPECT_TRUE(restored({}));
+  EXPECT_TRUE(restored({0}));
+  EXPECT_TRUE(restored({1, 0}));
+  EXPECT_THROW(restored({0, 0}), Error);
+  EXPECT_THROW(restored({1}), Error);
+  EXPECT_THROW(restored({0, 1, 2}), Error);
 }
 
 // What bounds hold leaves the recursion: the rest moves as if it were alone.
@@ -593,6 +718,31 @@ TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
   EXPECT_EQ(evaluations, counted);
 }
 
+// From 1.3904722 Newton's step for atan(x) = 0 gains 0.0015 of the cost, which is enough.
+TEST(RowModel, StepsThatGainAThousandthAreTaken) {
+  std::vector<double> x = {1.3904722354486765};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(atan(p.scalar(0)));
+  Rows of(problem);
+  const Objective objective{.size = 1,
+                            .evaluate =
+                                [](std::span<const double> at, std::span<double> g) {
+                                  const double r = std::atan(at[0]);
+                                  if (!g.empty()) g[0] = r / (1 + at[0] * at[0]);
+                                  return r * r / 2;
+                                },
+                            .plus = {}};
+  const double newton = (1 + x[0] * x[0]) * std::atan(x[0]);
+  Summary summary;
+  summary.initial_cost = summary.final_cost = std::pow(std::atan(x[0]), 2) / 2;
+  summary.iterations.resize(1);
+  improve(of.rows, objective, {.change = 1e-12}, x, {}, summary);
+  ASSERT_GT(summary.iterations.size(), 1u);
+  EXPECT_NEAR(summary.iterations[1].step_norm, newton, 1e-9);
+  EXPECT_NEAR(summary.iterations[1].cost_change / summary.initial_cost, 0.0015, 1e-5);
+}
+
 // A residual is a difference of terms of size 1: 1e-10 of them counts as nothing, if the caller
 // says that so small a cost may be zero.
 TEST(RowModel, ResidualsThatTheirTermsHideAreZero) {
@@ -635,6 +785,60 @@ TEST(TruncatedNewton, TheFirstDirectionLeavesHalfOfTheGradient) {
   std::vector<double> d(2);
   newton.compute(x, g, {}, d);
   EXPECT_LE(std::hypot(d[0] + g[0], 100 * d[1] + g[1]), 0.5 * std::hypot(g[0], g[1]));
+}
+
+// Without a model the direction is that of the gradient in the units of the unknowns, 1 / ‖J_i‖²,
+// and the Hessian is not asked for.
+TEST(TruncatedNewton, WithoutAModelTheDirectionIsTheScaledGradient) {
+  for (const double steep : {3.0, 3000.0}) {
+    std::vector<double> x = {1, 1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    problem.add_residual(2.0 * p.scalar(0));
+    problem.add_residual(steep * p.scalar(1));
+    Rows of(problem);
+    TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
+    ASSERT_TRUE(newton.reset());
+    std::vector<double> d(2);
+    newton.compute(x, std::vector<double>{8, 6}, {}, d);
+    const bool alike = steep < 100;
+    EXPECT_NEAR(d[0], alike ? -8 : -8 / 4.0, 1e-14);
+    EXPECT_NEAR(d[1] * (alike ? 1 : steep * steep), -6, 1e-14);
+    EXPECT_EQ(newton.linear_iterations(), 0);
+    EXPECT_EQ(newton.settling(), Settling::loose);
+  }
+}
+
+// Along a line without curvature no length is the best, and the gradient's own is taken.
+TEST(TruncatedNewton, WithoutCurvatureTheDirectionIsTheGradient) {
+  std::vector<double> x = {1, 1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_energy(3.0 * p.scalar(0) - 2.0 * p.scalar(1));
+  Rows of(problem);
+  TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
+  std::vector<double> d(2);
+  newton.compute(x, std::vector<double>{3, -2}, {}, d);
+  EXPECT_EQ(d, (std::vector<double>{-3, 2}));
+}
+
+// A small step asks for a system that is solved as exactly as options ask for.
+TEST(TruncatedNewton, TightensToTheLeastTolerance) {
+  std::vector<double> x = {1, 0.1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(p.scalar(0));
+  problem.add_residual(10.0 * p.scalar(1) - 0.9);
+  Rows of(problem);
+  TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
+  std::vector<double> d(2);
+  newton.compute(x, std::vector<double>{1, 100}, {}, d);
+  EXPECT_EQ(newton.settling(), Settling::loose);
+  newton.tighten();
+  newton.compute(x, std::vector<double>{1, 100}, {}, d);
+  EXPECT_EQ(newton.settling(), Settling::newton);
+  EXPECT_NEAR(d[0], -1, 1e-9);
+  EXPECT_NEAR(d[1], -1, 1e-9);
 }
 
 // A shift τ of the diagonal of a diagonal Hessian leaves 1 / (1 + τ) of Newton's step. τ is 1e-12
@@ -726,6 +930,21 @@ TEST(ProjectedNewton, HeldUnknownsLeaveTheSystem) {
     EXPECT_EQ(x[0], 0) << s.message;
     EXPECT_NEAR(x[1], 1, 1e-9) << s.message;
   }
+}
+
+// The direction of an unknown that is held is 0 until its bound is known.
+TEST(ProjectedNewton, HeldUnknownsHaveNoDirection) {
+  std::vector<double> x = {3, 5};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(2.0 * p.scalar(0) + p.scalar(1));
+  problem.add_residual(p.scalar(0) - 3.0 * p.scalar(1));
+  Rows of(problem);
+  ProjectedNewton newton(of.engines, of.model.model);
+  std::vector<double> d(2);
+  newton.compute(x, std::vector<double>{7, 20}, std::vector<std::uint8_t>{1, 0}, d);
+  EXPECT_EQ(d[0], 0);
+  EXPECT_NEAR(d[1], -2, 1e-9) << "alone it has the curvature 1 + 9";
 }
 
 TEST(Lbfgs, OptimalityHasNoUnit) {
@@ -1062,6 +1281,7 @@ TEST(Solve, EscapesAreShort) {
   EXPECT_GE(most, 5e-4);
   EXPECT_LT(summary.final_cost, 0);
   EXPECT_EQ(summary.iterations.back().cost_change, -summary.final_cost);
+  EXPECT_EQ(summary.iterations.back().evaluations, 2) << "both sides";
 }
 
 TEST(Solve, CallbacksStopDescent) {

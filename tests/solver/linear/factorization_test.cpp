@@ -90,6 +90,7 @@ std::vector<Row> rows() {
   out.push_back({"a sparse complement", ring(600), 1200, false});
   out.push_back({"blocks that never meet", make({2, 3, 1}, {{0, 0}, {1, 1}}), 6, true});
   out.push_back({"one block wider than any that goes", make({20, 3}, {{0, 1}}), 3, false});
+  out.push_back({"a block of six that goes", make({20, 6}, {{0, 1}}), 6, false});
   return out;
 }
 

@@ -1,13 +1,16 @@
-// JᵀJ with a fixed pattern against the product of the Jacobian.
+// JᵀJ with a fixed pattern against the product of the Jacobian, and the rank that its inverse
+// finds.
 #include <gtest/gtest.h>
 
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/linear/factor/elimination.hpp"
 #include "../../../solver/linear/factor/normal_equations.hpp"
+#include "../../../solver/linear/factor/normal_inverse.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 
 #include <Eigen/Core>
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 
@@ -263,6 +266,52 @@ TEST(Elimination, TellsMeshesFromCentres) {
   EXPECT_EQ(street.blocks.size(), kPoints);
   EXPECT_EQ(street.reach, kCameras - 1);
   EXPECT_FALSE(street.remains_wide());
+}
+
+// The null space of (1, s) is along (−s, 1): the first unknown counts as determined if s is 1e-8 at
+// most. A Jacobian of zeros determines nothing.
+TEST(DeterminedInverse, KnowsWhatARowDetermines) {
+  for (const double s : {0.9e-8, 1.1e-8}) {
+    const auto inverse = DeterminedInverse::dense(Eigen::RowVector2d(1, s), 1e-14, 0);
+    EXPECT_EQ(inverse.rank(), 1u);
+    EXPECT_EQ(inverse.undetermined({0, 1}).has_value(), s > 1e-8) << s;
+    EXPECT_TRUE(inverse.undetermined({1, 1}).has_value());
+  }
+  const auto none = DeterminedInverse::dense(Eigen::MatrixXd::Zero(3, 2), 1e-14, 0);
+  EXPECT_EQ(none.rank(), 0u);
+  EXPECT_TRUE(none.undetermined({0, 1}).has_value());
+}
+
+// The pivot of the second column is the square of its part across the first one: below 1e-7 the
+// factor has too few digits.
+TEST(NormalInverse, IsOfNoMatrixThatIsNearlySingular) {
+  for (const double across : {2e-7, 0.5e-7}) {
+    const double along = std::sqrt(1 - across);
+    const Eigen::Matrix2d triangle = (Eigen::Matrix2d() << 1, 0, along, 1).finished();
+    const SparseMatrix lower = triangle.sparseView();
+    EXPECT_EQ(NormalInverse::make(lower, 1) != nullptr, across > 1e-7) << across;
+  }
+}
+
+// In a star of unknowns those around the centre share no residual, so that their entries of the
+// inverse are not in the pattern of the factor.
+TEST(NormalInverse, HasBlocksThatAreNotInThePattern) {
+  constexpr int kAround = 200;
+  Eigen::MatrixXd matrix = Eigen::MatrixXd::Zero(kAround + 1, kAround + 1);
+  for (int k = 0; k < kAround; ++k) {
+    matrix(k, k) = 2 + 0.01 * k;
+    matrix(kAround, k) = matrix(k, kAround) = 0.1;
+  }
+  matrix(kAround, kAround) = 3;
+  const Eigen::MatrixXd triangle = matrix.triangularView<Eigen::Lower>();
+  const SparseMatrix lower = triangle.sparseView();
+  const Eigen::MatrixXd expected = matrix.inverse();
+  for (const CoordinateRange a : {CoordinateRange{0, 1}, {0, 2}, {kAround - 3, 2}}) {
+    const auto inverse = NormalInverse::make(lower, 1);
+    ASSERT_TRUE(inverse);
+    const Eigen::MatrixXd block = inverse->block(a, {kAround - 1, 2});
+    EXPECT_LE((block - expected.block(a.first, kAround - 1, a.count, 2)).norm(), 1e-14);
+  }
 }
 
 TEST(NormalEquations, PatternHasEveryPairOnce) {

@@ -206,12 +206,42 @@ TEST(NormalSystem, LeavesOutPivotsThatVanish) {
       << summary.linear_solver_note;
 }
 
+/// A QR decomposition takes no iterations.
+TEST(NormalSystem, DenseSystemsCountNoIterations) {
+  std::vector<double> x = {1, 2};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  problem.add_residual({exp(u[0]) - 2.0 * u[1], u[1] * u[1] - 3.0});
+  const Summary summary =
+      solve(problem, {.backend = Backend::cpu, .linear_solver = LinearSolver::dense});
+  ASSERT_GE(summary.iterations.size(), 3u);
+  for (const IterationSummary& iteration : summary.iterations)
+    EXPECT_EQ(iteration.linear_iterations, 0);
+}
+
+/// Up to the given size a system with a pivot that vanishes is refused.
+TEST(NormalSystem, SmallSystemsAreRefusedWherePivotsVanish) {
+  std::vector<double> x = {1, 1};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  problem.add_residual(u[0] + u[1]);
+  const ProblemModel model = make_model("test", problem);
+  test::ReferenceEngine engine(model.model);
+  engine.set_point(x);
+  for (const std::uint64_t strict_up_to : {1, 2, 3}) {
+    const auto system = make_matrix_system(model.model, 1, FactorPlace::automatic, strict_up_to);
+    system->refresh(engine);
+    EXPECT_EQ(system->factor(std::vector<double>{0, 0}, Eigen::Vector2d(1, 1)), strict_up_to < 2)
+        << strict_up_to;
+  }
+}
+
 /// One residual x₀ + x₁, and a right side (1, −1) across it: what a solution leaves of it is 2 in
 /// the unknown whose pivot vanished. With that pivot just below its share of the diagonal, c² / 2p
 /// more could be gained.
 TEST(NormalSystem, PivotsThatVanishMayHideADecrease) {
   std::vector<double> x = {1, 1};
-  for (const double size : {1.0, 1e3}) {
+  for (const double size : {1.0, 1e3, 1e10}) {  // the last may gain 5e-5
     Problem problem;
     const Parameters u = problem.add_parameters(x);
     problem.add_residual(size * (u[0] + u[1]));
@@ -226,7 +256,7 @@ TEST(NormalSystem, PivotsThatVanishMayHideADecrease) {
         size * size * runtime::vanishing_share(2, std::numeric_limits<double>::epsilon());
     const double expected = 2 * 2 / (2 * pivot);
     EXPECT_NEAR(system->hidden_decrease(system->solve()), expected, 1e-9 * expected);
-    ASSERT_TRUE(system->factor(std::vector<double>{1, 1}, Eigen::Vector2d(1, -1)));
+    ASSERT_TRUE(system->factor(std::vector<double>(2, size * size), Eigen::Vector2d(1, -1)));
     EXPECT_EQ(system->hidden_decrease(system->solve()), 0);
   }
 }

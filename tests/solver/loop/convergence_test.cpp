@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "../../../solver/step_control/convergence.hpp"
+#include "../../../solver/step_control/newton_decrement.hpp"
 #include "../../../solver/step_control/step_rules.hpp"
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -63,6 +66,41 @@ TEST(Convergence, TheShareOfTheDampingIsThatOfAnyLength) {
     }
   }
   EXPECT_TRUE(std::isnan(damped_share({.model_decrease = 1})));
+}
+
+// The model of whole numbers with the gradient −H δ has the step δ and promises ½ δ·H δ.
+TEST(NewtonDecrement, TheStepLeadsToTheMinimum) {
+  QuadraticModel at;
+  at.unknowns = {0, 1, 2};
+  at.hessian = (Eigen::Matrix3d() << 4, 2, 1, 2, 5, 3, 1, 3, 6).finished();
+  const Eigen::Vector3d step(1, -2, 3);
+  at.gradient = -at.hessian * step;
+  at.noise = Eigen::Vector3d::Zero();
+  const auto found = NewtonDecrement::make(at, std::numeric_limits<double>::epsilon());
+  ASSERT_TRUE(found);
+  EXPECT_NEAR((found->step() - step).norm(), 0, 1e-13);
+  EXPECT_NEAR(found->gain(), step.dot(at.hessian * step) / 2, 1e-12);
+}
+
+// The gradient falls to 5 % in all. That of an unknown which is asked for has to fall to a tenth of
+// its own.
+TEST(NewtonDecrement, UnknownsThatAreAskedForFallByThemselves) {
+  QuadraticModel at;
+  at.unknowns = {3, 8};
+  at.hessian = Eigen::Matrix2d::Identity();
+  at.gradient = Eigen::Vector2d(100, 1);
+  at.noise = Eigen::Vector2d::Zero();
+  const auto found = NewtonDecrement::make(at, std::numeric_limits<double>::epsilon());
+  ASSERT_TRUE(found);
+  const auto holds = [&](double first, double second, const std::vector<LeastCurvature>& asked) {
+    return std::isfinite(found->gain_that_holds(Eigen::Vector2d(first, second), asked));
+  };
+  EXPECT_TRUE(holds(5, 0.5, {}));
+  EXPECT_TRUE(holds(5, 0.5, {{3, 1}}));
+  EXPECT_FALSE(holds(5, 0.5, {{8, 1}}));
+  EXPECT_FALSE(holds(5, 0.05, {{3, 1}, {8, 2}})) << "has less curvature than is asked for";
+  EXPECT_TRUE(holds(5, 0.05, {{3, 1}, {8, 1}}));
+  EXPECT_FALSE(holds(11, 0, {}));
 }
 
 }  // namespace

@@ -427,6 +427,62 @@ TEST(StepRules, AStepWithoutDampingShrinksNoRegion) {
   }
 }
 
+TEST(StepRules, TheLimitOfTimeIsAnEnd) {
+  const SolverOptions options{.max_iterations = 3, .time_limit_seconds = 2};
+  EXPECT_EQ(limit_reached(options, 1, 1, 1, 1.5, 2).end, End::none);
+  EXPECT_EQ(limit_reached(options, 1, 1, 1, 2, 2).end, End::time);
+  EXPECT_EQ(limit_reached(options, 1, 1, 1, 1.5, 3).end, End::iterations);
+}
+
+// Three steps in turn that are refused or gain nothing are stuck, once. A gain begins the count
+// again, and at a cost of 0 no change is one.
+TEST(StepRules, ThreeIdleStepsInTurnAreStuck) {
+  const SolverOptions options;
+  const StepReport step{.model_decrease = 1, .step_norm = 1, .trial_cost = 2};
+  for (const bool refused : {false, true}) {
+    StepRules rules(options, {});
+    const double cost = refused ? 1 : 0;
+    rules.set_point({.cost = cost, .scaled_gradient_max = 1, .scaled_x_norm = 0}, 1);
+    rules.open_point();
+    const auto idle = [&] {
+      if (refused)
+        rules.refuse(rules.judge(step), step, 0);
+      else
+        rules.take({.valid = true, .change = 0, .gain = 0}, step, false);
+      return rules.is_stuck();
+    };
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_FALSE(idle());
+      EXPECT_FALSE(idle());
+      EXPECT_TRUE(idle()) << refused;
+      EXPECT_FALSE(idle());
+      rules.take({.valid = true, .change = 0.5, .gain = 1}, step, false);
+      EXPECT_FALSE(rules.is_stuck());
+    }
+  }
+}
+
+// A small step that was damped and gains what it promises goes on with less damping, but not with
+// less than that of a step which was refused.
+TEST(StepRules, ARefusedRadiusIsNotTriedAgain) {
+  const SolverOptions options;
+  const PointReport here{.cost = 1, .scaled_gradient_max = 1e-12, .scaled_x_norm = 1};
+  for (const bool refused : {false, true}) {
+    StepRules rules(options, {});
+    rules.set_point(here, 1);
+    rules.open_point();
+    const StepReport far{.model_decrease = 1e-3, .step_norm = 1, .trial_cost = 2};
+    if (refused) {
+      EXPECT_FALSE(rules.refuse(rules.judge(far), far, 0));
+    }
+    const StepReport small{.model_decrease = 1e-9, .step_norm = 1e-3, .trial_cost = 1 - 1e-9};
+    const double radius = rules.radius();
+    const Verdict verdict = rules.after_take(rules.judge(small), small, here, 0.5);
+    EXPECT_EQ(verdict.end, refused ? End::cost_change : End::none);
+    EXPECT_EQ(rules.radius(), refused ? radius : 100 * radius);
+  }
+}
+
 // A second promise that the cost does not follow is unsettled, unless it is small or something was
 // gained since the first.
 TEST(StepRules, PromisesInVainDoubtAVerdictOnce) {
@@ -448,6 +504,15 @@ TEST(StepRules, PromisesInVainDoubtAVerdictOnce) {
   EXPECT_EQ(rules.exact_tries(), 1);
   rules.doubt(4);
   EXPECT_GT(rules.exact_tries(), 1);
+}
+
+TEST(StepRules, SecondDerivativesOfManyUnknownsAreNotAskedFor) {
+  const SolverOptions options;
+  for (const bool few : {false, true}) {
+    StepRules rules(options, {.few = few});
+    rules.set_point({.cost = 1, .scaled_gradient_max = 1, .scaled_x_norm = 1}, 1);
+    EXPECT_EQ(rules.needs_exact_gain(0), few);
+  }
 }
 
 // The gradient contradicts that nothing is left to gain, at every point.

@@ -77,6 +77,9 @@ TEST(NegativeCurvature, IsNotRounding) {
   EXPECT_FALSE(of(Eigen::MatrixXd::Ones(5, 5)));
   EXPECT_FALSE(of((Eigen::Matrix2d() << 1, 1, 1, 1 - 2 * kUnit).finished()));
   EXPECT_TRUE(of((Eigen::Matrix2d() << 1, 1, 1, 1 - 1e-9).finished()));
+  // About half of what the last entry lacks: below 64 units for each row it is rounding.
+  EXPECT_FALSE(of((Eigen::Matrix2d() << 1, 1, 1, 1 - 128 * kUnit).finished()));
+  EXPECT_TRUE(of((Eigen::Matrix2d() << 1, 1, 1, 1 - 512 * kUnit).finished()));
   EXPECT_FALSE(of(Eigen::MatrixXd::Constant(2, 2, std::nan(""))));
   EXPECT_FALSE(of(Eigen::MatrixXd(0, 0)));
 }
@@ -107,6 +110,16 @@ TEST(SaddleSearch, BeginsWhereTheParabolaFallsByWhatCounts) {
     search.judge(1 - 2e-9);
     EXPECT_EQ(search.length(), 2 * first) << curvature;
   }
+}
+
+// A cost that stays the same does not fall: each side is looked at once.
+TEST(SaddleSearch, EndsWhereTheCostIsFlat) {
+  SaddleSearch search(1, -2, 1e-9);
+  const double first = search.length();
+  search.judge(1);
+  EXPECT_EQ(search.length(), -first);
+  search.judge(1);
+  EXPECT_EQ(search.length(), 0);
 }
 
 TEST(SaddleSearch, TakesNoLessThanCounts) {
