@@ -57,7 +57,7 @@ constexpr Pass kPasses[] = {{"expand", ir::expand},     {"fold", ir::fold},
 std::optional<std::string> difference(const Program& program, const Pass& pass,
                                       std::uint64_t seed) {
   const Program after = pass.run(program);
-  if (const auto wrong = ir::violation(after)) return wrong;
+  if (auto wrong = ir::violation(after)) return wrong;
   for (std::uint64_t k = 0; k < 12; ++k) {
     const Point point = random_point(100 * seed + k, program.leaves, k < 2 ? 0 : 0.7);
     if (equal_at<double>(program, after, point) && equal_at<float>(program, after, point)) continue;

@@ -38,6 +38,7 @@ std::string message_of(const std::function<void()>& call) {
   return "no error";
 }
 
+// NOLINTBEGIN(bugprone-use-after-move): what was moved from is used on purpose.
 TEST(Evaluator, OneThatWasMovedFromSaysSo) {
   Products s;
   Evaluator first(s.problem, kCpu);
@@ -64,6 +65,7 @@ TEST(Evaluator, OneThatWasMovedFromSaysSo) {
   EXPECT_EQ(message_of([&] { other.solve(); }), problem);
   EXPECT_EQ(message_of([&] { solve(s.problem, kCpu); }), problem);
 }
+// NOLINTEND(bugprone-use-after-move)
 
 TEST(Evaluator, ValuesByHand) {
   Products s;
