@@ -82,7 +82,7 @@ class Roller {
   }
 
  private:
-  /// What an operand of an item is.
+  /// An operand of an item.
   struct Source {
     enum class Kind : std::uint8_t { here, earlier, leaf, data, constant } kind = Kind::here;
     std::uint32_t item = 0, age = 0;

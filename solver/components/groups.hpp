@@ -11,8 +11,7 @@
 
 namespace topograd {
 
-/// Where the numbers of one position are, in each component of a group: an affine sequence, or a
-/// list.
+/// The positions of a number in each component of a group: an affine sequence, or a list.
 struct Positions {
   std::size_t first = 0, step = 0;  ///< of component k: first + k * step
   std::vector<std::uint32_t> list;  ///< or list[k] if this is not empty

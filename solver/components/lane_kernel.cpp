@@ -104,7 +104,7 @@ std::vector<Id> build_rows(Builder& builder, const ComponentKernel& of) {
       for (std::size_t s = 0; s < slots.size(); ++s) {
         if (of.parameter_of_slot[slots[s]] != p) continue;
         const Id part = all[rows + r * slots.size() + s];
-        entry = builder.is_zero(entry) ? part : builder.add(entry, part);
+        entry = builder.total(entry, part);
       }
       out.push_back(entry);
     }
@@ -138,13 +138,19 @@ ir::Program curvature_program(const ComponentKernel& of) {
           if (parameter(s) != free[a] || parameter(t) != free[b]) continue;
           const std::size_t i = std::min(s, t), j = std::max(s, t);
           const Id part = all[i * n - i * (i + 1) / 2 + j];
-          sum = builder.is_zero(sum) ? part : builder.add(sum, part);
+          sum = builder.total(sum, part);
         }
       }
       out.push_back(sum);
     }
   }
   return builder.take(out, 0);
+}
+
+/// before + Σ r² of the first m rows.
+Id add_squares(Builder& builder, const std::vector<Id>& rows, std::size_t m, Id before) {
+  for (std::size_t r = 0; r < m; ++r) before = builder.add_product(before, rows[r], rows[r]);
+  return before;
 }
 
 /// before + twice the cost of a block with these rows.
@@ -154,9 +160,7 @@ Id add_cost(Builder& builder, const ComponentKernel& of, const std::vector<Id>& 
     const Id half = builder.append(autodiff::cost(autodiff::Robust{f, *of.term->loss}))[0];
     return builder.add(builder.add(half, half), before);
   }
-  for (std::size_t r = 0; r < f.outputs.size(); ++r)
-    before = builder.add_product(before, rows[r], rows[r]);
-  return before;
+  return add_squares(builder, rows, f.outputs.size(), before);
 }
 
 /// Sums with what rows add to them, as the outputs of a part.
@@ -349,9 +353,7 @@ class RolledParts {
       for (std::size_t a = 0; a < n; ++a) rows.push_back(along(r, a));
     if (from.rows > 0) {
       const Id before = sums.leaf({false, 0});
-      Id cost = before;
-      for (std::size_t r = 0; r < from.rows; ++r)
-        cost = builder.add_product(cost, rows[r], rows[r]);
+      const Id cost = add_squares(builder, rows, from.rows, before);
       sums.add_rows(rows, from.rows, static_cast<std::uint32_t>(n), cost, before);
     }
     for (std::uint32_t h = 0; h < hands; ++h) {

@@ -18,8 +18,7 @@ namespace topograd {
 
 /// A program that runs for one residual block of each component, whose leaves are columns by lane.
 struct LanePart {
-  /// Where its sums and outputs are: a sum of the component, or a number that the steps of a loop
-  /// hand on.
+  /// A sum of the component, or a number that the steps of a loop hand on.
   struct Target {
     bool carried = false;
     std::uint32_t number = 0;

@@ -360,12 +360,12 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
 bool LaneSolver::load_walk(std::size_t at) {
   Lane& lane = lanes_now_[at];
   const double* const x = walks_->x.data() + lane.component * group_.scalars;
-  std::vector<double> within(x, x + group_.scalars);
-  for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s) {
-    within[s] = std::clamp(x[s], number(lower_, s, at), number(upper_, s, at));
-    if (!(std::fabs(within[s] - x[s]) <= kWalkRounding * std::fabs(within[s]))) return false;
-  }
-  for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = within[s];
+  const auto within = [&](std::uint32_t s) {
+    return group_.bounded ? std::clamp(x[s], number(lower_, s, at), number(upper_, s, at)) : x[s];
+  };
+  for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s)
+    if (!(std::fabs(within(s) - x[s]) <= kWalkRounding * std::fabs(within(s)))) return false;
+  for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = within(s);
   lane.result.successful = walks_->accepted[lane.component];
   lane.result.unsuccessful = walks_->rejected[lane.component];
   return true;

@@ -105,8 +105,8 @@ std::string part_name(const LaneProgram& program, std::size_t kernel, std::size_
   return program.kernel(kernel).parts().size() > 1 ? text(name, "_", part) : name;
 }
 
-/// Where a slot of a block is: a column of the group's data, or one of the numbers that all
-/// components share, and its index among those of the block.
+/// The source of a slot of a block, a column of the group's data or a number that all components
+/// share, and its index among those of the block.
 struct SlotIndex {
   bool is_column = false;
   std::size_t index = 0;
