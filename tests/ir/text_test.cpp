@@ -94,7 +94,7 @@ TEST(Text, DamagedTextIsAnError) {
   EXPECT_GT(failures, 1000);
 }
 
-// What is used twice has a name, unless it is a leaf or its negative.
+// An expression that is used twice has a name, unless it is a leaf or its negative.
 TEST(Formulas, NameWhatIsUsedTwice) {
   ir::Graph g;
   const ir::Id x = g.leaf(ir::Op::Parameter, 0), minus = g.add(ir::Op::Neg, x);

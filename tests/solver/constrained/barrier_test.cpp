@@ -172,8 +172,8 @@ struct FirstMinimisation {
   double mu = 0, left = 0;
 };
 
-// Where the start is not on the central path, the barrier is as steep as the objective, μ / c =
-// |x − target|, but between 1e-3 and 1e3 times the objective.
+// At a start beside the central path the barrier is as steep as the objective, μ / c = |x −
+// target|, but between 1e-3 and 1e3 times the objective.
 TEST(Barrier, TheFirstOneIsAsSteepAsTheObjective) {
   EXPECT_NEAR(FirstMinimisation(-3, 0).mu, 3, 1e-9);
   EXPECT_NEAR(FirstMinimisation(-1e4, -9999).mu, 1e3 * 0.5, 1e-9);

@@ -116,8 +116,8 @@ TEST(DescentControl, AParameterToleranceServesAlone) {
   EXPECT_NE(steps_until_end(options, Settling::window, gains, 1e-3), 0);
 }
 
-// Where no tolerance but that of the gradient serves, steps end in rounding after nine that change
-// the cost by no more than 64 units of it.
+// If only the tolerance of the gradient is set, a descent ends in rounding after nine steps that
+// change the cost by no more than 64 units of it.
 TEST(DescentControl, OnlyChangesThatRoundingHidesAreIdle) {
   const SolverOptions options{.function_tolerance = 0, .absolute_gradient_tolerance = 1e-300};
   const auto until = [&](double change) {

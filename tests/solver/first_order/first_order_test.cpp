@@ -165,7 +165,7 @@ TEST(LineSearch, AHiddenStepMayLeadUpLessThanTheFirstSlope) {
   }
 }
 
-// What is not more than the resolution is hidden, and a step as steep as the start is extended.
+// A change up to the resolution is hidden, and a step as steep as the start is extended.
 TEST(LineSearch, ChangesUpToTheResolutionAreHidden) {
   for (const auto& [fall, extended] : {std::pair(0x1p-10, true), {0x1.1p-10, false}}) {
     std::vector<double> trials;
@@ -771,14 +771,19 @@ TEST(RowModel, ResidualsThatTheirTermsHideAreZero) {
   }
 }
 
+/// Residuals with curvatures of 1 and 100.
+void add_curvatures(Problem& problem, std::vector<double>& x) {
+  const Parameters p = problem.add_parameters(x, 1);
+  problem.add_residual(p.scalar(0));
+  problem.add_residual(10.0 * p.scalar(1) - 0.9);
+}
+
 // Nocedal & Wright, algorithm 7.1: at most half of the gradient is left of the first system. With
 // curvatures of 1 and 100 one product leaves 98 % of it.
 TEST(TruncatedNewton, TheFirstDirectionLeavesHalfOfTheGradient) {
   std::vector<double> x = {1, 0.1};
   Problem problem;
-  const Parameters p = problem.add_parameters(x, 1);
-  problem.add_residual(p.scalar(0));
-  problem.add_residual(10.0 * p.scalar(1) - 0.9);
+  add_curvatures(problem, x);
   Rows of(problem);
   TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
   const std::vector<double> g = {1, 1};
@@ -826,9 +831,7 @@ TEST(TruncatedNewton, WithoutCurvatureTheDirectionIsTheGradient) {
 TEST(TruncatedNewton, TightensToTheLeastTolerance) {
   std::vector<double> x = {1, 0.1};
   Problem problem;
-  const Parameters p = problem.add_parameters(x, 1);
-  problem.add_residual(p.scalar(0));
-  problem.add_residual(10.0 * p.scalar(1) - 0.9);
+  add_curvatures(problem, x);
   Rows of(problem);
   TruncatedNewton newton(of.engines, of.model.model, of.rows, 100, 1e-10);
   std::vector<double> d(2);
