@@ -26,7 +26,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::array kEnds = {End::none, End::gradient, End::cost_change, End::iterations,
                               End::predicted_change};
 /// Components whose numbers a thread gathers at once.
-constexpr std::size_t kGatheredAtOnce = 512;
+constexpr std::size_t kLeastGathered = 64, kMostGathered = 512;
 
 }  // namespace
 
@@ -79,7 +79,15 @@ std::vector<const ComponentNumbers*> columns_of(const ComponentGroup& group) {
 /// Calls f(first, last) for ranges of a dispatch's components, on all threads.
 template <class F>
 void for_parts(runtime::cpu::Pool& pool, std::size_t count, const F& f) {
-  pool.for_ranges(count, kGatheredAtOnce, f);
+  const auto threads = static_cast<std::size_t>(pool.threads());
+  pool.for_ranges(count, std::clamp(count / (4 * threads), kLeastGathered, kMostGathered), f);
+}
+
+/// The first numbers of memory that only grows.
+template <class T>
+std::span<T> first_of(std::vector<T>& memory, std::size_t count) {
+  if (memory.size() < count) memory.resize(count);
+  return std::span(memory).first(count);
 }
 
 /// to[k] = from[positions.at(first + k)], for k in [begin, end).
@@ -101,7 +109,7 @@ template <class T>
 void find_limits(const LaneProgram& program, std::size_t first, std::size_t count,
                  runtime::cpu::Pool& pool, std::vector<T>& limits) {
   const ComponentGroup& group = program.group();
-  if (!group.bounded) return limits.clear();
+  if (!group.bounded) return;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::size_t scalars = group.scalars, each = shares_limits(program) ? 1 : count;
   limits.resize(2 * scalars * each);
@@ -155,7 +163,6 @@ void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
                         std::span<const double> x, runtime::cpu::Pool& pool, Memory<T>& memory,
                         Walks& walks) {
   const ComponentGroup& group = program.group();
-  auto& [start, data, limits, end, report] = memory;
   std::vector<T> numbers = shared_numbers<T>(group, program.options());
   numbers.insert(numbers.end(), kernel.tables.begin(), kernel.tables.end());
   const std::vector<const ComponentNumbers*> columns = columns_of(group);
@@ -164,11 +171,9 @@ void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
   const std::size_t most = std::max<std::size_t>(1, kMostBytes / (sizeof(T) * widest));
   for (std::size_t first = 0; first < group.count; first += most) {
     const std::size_t count = std::min(most, group.count - first);
-    start.resize(scalars * count);
-    data.resize(columns.size() * count);
-    end.resize(start.size());
-    report.resize(kWalkReport * count);
-    find_limits(program, first, count, pool, limits);
+    const std::span<T> start = first_of(memory.start, scalars * count);
+    const std::span<T> data = first_of(memory.data, columns.size() * count);
+    find_limits(program, first, count, pool, memory.limits);
     for_parts(pool, count, [&](std::size_t part, std::size_t last) {
       for (std::size_t s = 0; s < scalars; ++s)
         gather(x.data(), group.x[s], first, part, last, start.data() + s * count);
@@ -178,13 +183,15 @@ void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
     });
     DeviceProgram task{
         .name = "components", .glsl = kernel.source, .items = count * kernel.invocations};
-    std::vector<T>* const arrays[] = {&start, &data, &numbers, &limits, &end, &report};
+    const std::span<T> end = first_of(memory.end, scalars * count);
+    const std::span<T> report = first_of(memory.report, kWalkReport * count);
+    const std::span<T> arrays[] = {start, data, numbers, memory.limits, end, report};
     for (const WalkBuffer buffer : buffers_of_walk(group)) {
-      std::vector<T>& array = *arrays[static_cast<std::size_t>(buffer)];
+      const std::span<T> array = arrays[static_cast<std::size_t>(buffer)];
       if (buffer >= WalkBuffer::end) {
-        task.arrays.push_back({.written = {std::as_writable_bytes(std::span(array))}});
+        task.arrays.push_back({.written = {std::as_writable_bytes(array)}});
       } else {
-        task.arrays.push_back({.read = {std::as_bytes(std::span(array))}});
+        task.arrays.push_back({.read = {std::as_bytes(array)}});
       }
     }
     dispatch(task, program.options().max_iterations);
@@ -195,6 +202,7 @@ void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
 void DeviceWalk::run(const LaneProgram& program, const WalkKernel& kernel,
                      std::span<const double> x, runtime::cpu::Pool& pool, Walks& walks) {
   const ComponentGroup& group = program.group();
+  walks.precision = device_.precision;
   walks.x.resize(group.count * group.scalars);
   walks.initial_cost.resize(group.count);
   walks.final_cost.resize(group.count);

@@ -42,6 +42,8 @@ constexpr std::size_t kFacts = 24;
 constexpr double kWalkNoise = 1 + 1e-4;
 /// Rounding of a walk's bounds in f32, relative.
 constexpr double kWalkRounding = 1e-6;
+/// Rounding of a walk's last cost in f64, relative: sums have another order here.
+constexpr double kWalkCost = 1e-9;
 
 /// Position of (i, j), i <= j, in the rows of an upper triangle.
 constexpr std::uint32_t packed(std::uint32_t n, std::uint32_t i, std::uint32_t j) {
@@ -344,8 +346,7 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   numbers_.length[at] = numbers_.scaled[at] = 0;
   for (std::uint32_t k = 0; k < n_; ++k)
     number(numbers_.delta, k, at) = number(numbers_.scale, k, at) = 0;
-  for (const DataColumn& data : loads_)
-    data.column[at] = data.numbers->from[data.numbers->positions->at(component)];
+  loaded_.push_back({at, component});
   for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s) {
     const std::size_t scalar = group_.x[s].at(component);
     number(lower_, s, at) = program_.has_lower() ? program_.lower(scalar) : -kInfinity;
@@ -353,6 +354,21 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   }
   load_start(at);
   lane.walked = walks_ != nullptr && walks_->began(component) && load_walk(at);
+}
+
+/// Gives the lanes that were loaded their data: column by column, since the columns are far apart.
+void LaneSolver::load_data() {
+  for (const DataColumn& data : loads_) {
+    const double* const from = data.numbers->from;
+    const Positions& positions = *data.numbers->positions;
+    if (positions.list.empty()) {
+      for (const auto& [at, component] : loaded_)
+        data.column[at] = from[positions.first + component * positions.step];
+    } else {
+      for (const auto& [at, component] : loaded_) data.column[at] = from[positions.list[component]];
+    }
+  }
+  loaded_.clear();
 }
 
 /// Begins where the lane's component has walked to. False, and it begins at its start, if that is
@@ -391,6 +407,7 @@ void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double
   start_ = x;
   sink_ = &sink;
   for (active_ = 0; active_ < lanes_ && next_ < last_; ++active_) load(active_, next_++);
+  load_data();
   while (active_ > 0) {
     seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
     interrupted_ = Interrupts::came() || sink.should_end();
@@ -1094,6 +1111,17 @@ bool LaneSolver::refuse_walk(std::size_t at) {
   return true;
 }
 
+/// The verdict of a walk in f64 needs no step of its own here: the cost is what the walk says, the
+/// gradient allows the verdict, and a step without damping will be asked to contradict it.
+bool LaneSolver::may_end_as_walk(std::size_t at) const {
+  const Lane& lane = lanes_now_[at];
+  if (!lane.walked || walks_->precision != Precision::f64) return false;
+  const double difference = lane.here_cost - walks_->final_cost[lane.component];
+  return std::fabs(difference) <= kWalkCost * lane.here_cost &&
+         lane.rules.may_be_contradicted({walks_->end[lane.component]}) &&
+         lane.rules.tolerances_hold();
+}
+
 void LaneSolver::begin(std::size_t at) {
   Lane& lane = lanes_now_[at];
   if (refuse_walk(at)) return;
@@ -1109,6 +1137,8 @@ void LaneSolver::begin(std::size_t at) {
     lane.result.end = End::nonfinite;
   } else if (out_of_range(lane.rules.point()) || refuse_underflow(at)) {
     lane.result.end = End::out_of_range;
+  } else if (may_end_as_walk(at)) {
+    lane.result.end = walks_->end[lane.component];
   }
   check(at);
   step(at);
@@ -1332,15 +1362,10 @@ void LaneSolver::end_lanes() {
     sink_->finish(group_, lane.component, x_of_ended_, lane.result);
   }
   if (!ended_.empty()) sink_->count(ended_.size());
-  while (!ended_.empty()) {
-    const std::size_t at = ended_.back();
-    ended_.pop_back();
-    if (next_ < last_) {
-      load(at, next_++);
-    } else if (--active_ != at) {
-      move_lane(active_, at);
-    }
-  }
+  for (; !ended_.empty() && next_ < last_; ended_.pop_back()) load(ended_.back(), next_++);
+  load_data();
+  for (; !ended_.empty(); ended_.pop_back())
+    if (--active_ != ended_.back()) move_lane(active_, ended_.back());
 }
 
 /// (JᵀJ)⁻¹ by J itself, where the squares in JᵀJ cost too many digits; infinite if it is singular.

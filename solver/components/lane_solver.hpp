@@ -114,6 +114,7 @@ class ComponentSink {
 /// Points to which the components of a group have walked on a device, and how. Costs and ends are
 /// in the device's precision.
 struct Walks {
+  codegen::Precision precision = codegen::Precision::f64;  ///< of the device's numbers
   std::vector<double> x;             ///< scalars of each component, one component after the other
   std::vector<double> initial_cost;  ///< infinite: it could not begin
   std::vector<double> final_cost;
@@ -176,6 +177,7 @@ class LaneSolver {
   void bind_step(const ComponentRows& rows, const RowColumns& columns, std::size_t part,
                  std::uint32_t step, std::size_t reads, std::size_t writes);
   void load(std::size_t at, std::size_t component);
+  void load_data();
   void load_start(std::size_t at);
   bool load_walk(std::size_t at);
   void move_lane(std::size_t from, std::size_t to);
@@ -218,6 +220,7 @@ class LaneSolver {
   bool solve_by_rows(std::size_t at);
   bool refuse_underflow(std::size_t at);
   bool refuse_walk(std::size_t at);
+  bool may_end_as_walk(std::size_t at) const;
   void rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
                Eigen::MatrixXd* jacobian);
   std::vector<double> leaves_of(const ComponentRows& rows, std::size_t component,
@@ -292,6 +295,10 @@ class LaneSolver {
     const ComponentNumbers* numbers = nullptr;
   };
   std::vector<DataColumn> loads_;
+  struct Loaded {
+    std::size_t at = 0, component = 0;
+  };
+  std::vector<Loaded> loaded_;  // lanes without their data
   /// Kernels in the order in which they run, with their columns.
   struct Run {
     const runtime::cpu::TileKernel<double>* kernel = nullptr;

@@ -11,8 +11,8 @@ namespace topograd {
 namespace {
 
 /// Evaluations and systems of a component until it ends, and those of them that its check repeats:
-/// least squares of curves took 5 to 6, and a check two.
-constexpr double kWalkRounds = 6, kCheckRounds = 2;
+/// least squares of curves took 5 to 6, and a check two, or one where the walk was in f64.
+constexpr double kWalkRounds = 6, kLeastCheckRounds = 1, kCheckRounds = 2;
 
 // Seconds on one core of an EPYC with AVX-512, whose registers hold 8 components: fitted to peaks
 // and to chains of 2 to 64 unknowns (bench/components.cpp).
@@ -25,8 +25,8 @@ constexpr double kLaneUnknownSeconds = 2e-8;   ///< an unknown in the rules of a
 constexpr double kCrowding = 1.0 / 16;
 
 // On an H200, by the same problems. Others differ; what is measured replaces what is predicted.
-/// Seconds of an operation of the one invocation that walks for a component in f32: its numbers may
-/// be in memory, and each waits for the one before. And operations a second of all invocations.
+/// Seconds of an operation of the one invocation that walks for a component: its numbers may be in
+/// memory, and each waits for the one before. And operations a second of all invocations, in f32.
 constexpr double kSerialSeconds = 6e-8;
 constexpr double kInvocationRate = 3e12;
 /// Seconds of a round for each unknown, in a workgroup that walks for a component: barriers at its
@@ -64,7 +64,7 @@ double walk_seconds(const GroupWork& group, Precision precision) {
   if (n <= kLargestOfInvocation) {
     const double operations = kWalkRounds * (2 * group.one.operations + 2 * group.one.products +
                                              n * n * n / 3 + 4 * n * n);
-    return operations * number / 4 * (kSerialSeconds + group.count / kInvocationRate);
+    return operations * (kSerialSeconds + number / 4 * group.count / kInvocationRate);
   }
   const double bytes = number * (n * n + 9 * n) + kWorkgroupBytes;
   return kWalkRounds * kPivotSeconds * n * std::max(1.0, group.count * bytes / kSharedBytes);
@@ -83,7 +83,7 @@ double setup_seconds(const WalkFacts& facts) {
 /// Nothing is worth a look: the CPU ends before a device that takes no time would have been opened.
 bool is_too_short(const WalkFacts& facts, double cpu) {
   if (facts.threshold == 0) return false;
-  const double checks = facts.host_checks ? cpu * kCheckRounds / kWalkRounds : 0;
+  const double checks = facts.host_checks ? cpu * kLeastCheckRounds / kWalkRounds : 0;
   return cpu < kLeastSeconds || cpu < kClearlyFaster * (checks + setup_seconds(facts));
 }
 
@@ -125,6 +125,7 @@ double cpu_seconds(const WalkFacts& facts) {
 WalkSeconds device_seconds(const WalkFacts& facts, Precision precision) {
   WalkSeconds out{.setup = setup_seconds(facts)};
   const double number = precision == Precision::f64 ? 8 : 4;
+  const double rounds = precision == Precision::f64 ? kLeastCheckRounds : kCheckRounds;
   for (const GroupWork& group : facts.groups) {
     const double cpu = on_threads(group.count * core_seconds(group.one), facts.threads);
     if (!group.walks) {
@@ -135,7 +136,7 @@ WalkSeconds device_seconds(const WalkFacts& facts, Precision precision) {
     out.kernels += walk_seconds(group, precision);
     out.transfers += kSubmitSeconds + number * numbers / kReadBackRate +
                      on_threads(numbers * kGatherSeconds, facts.threads);
-    if (facts.host_checks) out.host += cpu * kCheckRounds / kWalkRounds;
+    if (facts.host_checks) out.host += cpu * rounds / kWalkRounds;
   }
   return out;
 }

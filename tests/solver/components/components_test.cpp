@@ -744,6 +744,76 @@ TEST(Components, StepsOfSimulationsAreStoredOnce) {
   }
 }
 
+/// What lanes leave of their components, by component.
+struct LaneEnds final : ComponentSink {
+  explicit LaneEnds(std::size_t count) : results(count), x(count) {}
+  void finish(const ComponentGroup& /*group*/, std::size_t component, std::span<const double> at,
+              const ComponentResult& result) override {
+    results.at(component) = result;
+    x.at(component).assign(at.begin(), at.end());
+  }
+  std::vector<ComponentResult> results;
+  std::vector<std::vector<double>> x;
+};
+
+/// Walks in f64 end by the verdict that they claim, without a step. A walk that claims it
+/// elsewhere, with the cost there or another one, goes on to the minimum, and so does one in f32.
+TEST(Components, WalksOfF64NeedNoStepOfTheirOwn) {
+  constexpr std::size_t kCount = 4;
+  std::vector<double> start(2 * kCount, 1.0);
+  Problem problem;
+  const Parameters p = problem.add_parameters(start, 2);
+  for (std::size_t k = 0; k < kCount; ++k)
+    for (const double t : {0.0, 1.0, 2.0, 3.0})
+      problem.add_residual(p(k, 0) * exp(p(k, 1) * (0.3 * t)) - (t + 0.1 * t * t + 1.0));
+  const ProblemModel model = make_model("test", problem);
+  ComponentSearch search(model.model);
+  const ComponentGroups groups = search.groups();
+  ASSERT_EQ(groups.groups.size(), 1u);
+  SolverOptions options = on_cpu(Components::separate);
+  options.function_tolerance = 1e-10;
+  const LaneProgram program(groups.groups[0], options, {}, {});
+  LaneSolver solver(program, program.lanes(kCount), false);
+  const auto run = [&](const Walks* walks) {
+    LaneEnds ends(kCount);
+    solver.run(0, kCount, start, LaneSolver::Clock::now(), ends, walks);
+    return ends;
+  };
+  const LaneEnds own = run(nullptr);
+  ASSERT_GT(own.results[0].successful, 2);
+
+  Walks walks{.x = {},
+              .initial_cost = std::vector(kCount, own.results[0].initial_cost),
+              .final_cost = std::vector(kCount, own.results[0].final_cost),
+              .end = std::vector(kCount, End::cost_change),
+              .accepted = std::vector<std::int32_t>(kCount, 7),
+              .rejected = std::vector<std::int32_t>(kCount, 1)};
+  for (std::size_t k = 0; k < kCount; ++k)
+    walks.x.insert(walks.x.end(), own.x[k].begin(), own.x[k].end());
+  // 1 is a little beside the minimum, with a cost that belongs to another point; 2 is at the start,
+  // as if that were the minimum; 3 was ended by no rule.
+  walks.x[2] *= 1 + 1e-4;
+  std::copy_n(start.begin() + 4, 2, walks.x.begin() + 4);
+  walks.final_cost[2] = own.results[0].initial_cost;
+  walks.end[3] = End::none;
+  const LaneEnds ends = run(&walks);
+  EXPECT_EQ(ends.results[0].end, End::cost_change);
+  EXPECT_EQ(ends.results[0].successful, 7);
+  EXPECT_EQ(ends.results[0].unsuccessful, 1);
+  EXPECT_EQ(ends.x[0], own.x[0]);
+  for (const std::size_t k : {1u, 2u, 3u})
+    EXPECT_GT(ends.results[k].successful + ends.results[k].unsuccessful, 8) << k;
+  for (std::size_t k = 0; k < kCount; ++k) {
+    EXPECT_EQ(termination(ends.results[k].end), Termination::CONVERGENCE) << k;
+    EXPECT_NEAR(ends.results[k].final_cost, own.results[k].final_cost,
+                1e-9 * own.results[k].final_cost);
+    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(ends.x[k][s], own.x[k][s], 1e-5) << k;
+  }
+
+  walks.precision = Precision::mixed;
+  EXPECT_GT(run(&walks).results[0].successful + run(&walks).results[0].unsuccessful, 8);
+}
+
 /// The first step in b leads to a plateau of cost ½, where its column has vanished. From where b
 /// began there is only a minimum of cost 2, so the plateau is the end.
 TEST(Components, TheFirstOfTwoEndsMayBeTheBetterOne) {
