@@ -100,6 +100,10 @@ Problem ProblemUse::view_of(Problem& problem) {
   return Problem(problem.state_);
 }
 
+detail::ProblemState& ProblemUse::state_of(const Problem& problem) {
+  return detail::require_not_moved_from(problem.state_);
+}
+
 void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
   detail::ProblemState& state = detail::require_not_moved_from(problem.state_);
   state.shared_rows.settle(state, kernels);
@@ -108,6 +112,20 @@ void ProblemUse::settle_long_blocks(const Problem& problem, bool kernels) {
   } else {
     state.long_blocks.settle(state);
   }
+}
+
+struct LongBlocksTraced::Traced {
+  detail::ProblemState& state;
+  std::vector<detail::LongBlocks::Instance> instances;
+};
+
+LongBlocksTraced::LongBlocksTraced(const Problem& problem) {
+  detail::ProblemState& state = ProblemUse::state_of(problem);
+  state.shared_rows.settle(state, true);
+  traced_.reset(new Traced{state, state.long_blocks.trace_for_now(state)});
+}
+LongBlocksTraced::~LongBlocksTraced() {
+  detail::LongBlocks::put_back(traced_->state, std::move(traced_->instances));
 }
 
 std::vector<LongExpression> ProblemUse::long_expressions(const Problem& problem) {

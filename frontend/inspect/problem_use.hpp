@@ -121,8 +121,26 @@ class ProblemUse {
   bool ended() const;
 
  private:
+  friend class LongBlocksTraced;
+  static detail::ProblemState& state_of(const Problem& problem);
+
   std::shared_ptr<detail::ProblemState> state_;
   std::unique_ptr<detail::SolveInProgress> solve_;
+};
+
+/// For as long as it lives, residual blocks with long expressions have kernels. Rows without a loss
+/// that share an evaluation are one block meanwhile, whose handle is that of the first row.
+class LongBlocksTraced {
+ public:
+  /// The problem outlives it, and gets no other blocks meanwhile.
+  explicit LongBlocksTraced(const Problem& problem);
+  ~LongBlocksTraced();
+  LongBlocksTraced(const LongBlocksTraced&) = delete;
+  LongBlocksTraced& operator=(const LongBlocksTraced&) = delete;
+
+ private:
+  struct Traced;
+  std::unique_ptr<Traced> traced_;
 };
 
 }  // namespace topograd

@@ -163,6 +163,16 @@ class LongBlocks {
   static void put_back(ProblemState& state, const RawTape& raw, const HostBlock& block);
   /// Makes all blocks instances of topologies.
   void trace(ProblemState& state);
+  /// Long blocks that one instance of a topology stands for.
+  struct Instance {
+    std::uint64_t id = 0;
+    std::vector<HostBlock> blocks;
+  };
+  /// As trace(), but rows without a loss that follow one another and share their evaluation become
+  /// one instance, and what has no loss can be put back.
+  std::vector<Instance> trace_for_now(ProblemState& state);
+  /// Makes the instances long blocks again.
+  static void put_back(ProblemState& state, std::vector<Instance> instances);
   /// Makes them instances of topologies if most of the work is in other residuals, whose backend
   /// they would keep from making the steps. Blocks that share their evaluation stay.
   void settle(ProblemState& state);
@@ -205,6 +215,7 @@ class LongBlocks {
     std::size_t count = 0;
     std::optional<bool> get_kernels;  ///< decided when there are many
   };
+  RawTape tape_of(const Instance& instance);
   /// True for a block of a structure that has so many blocks that kernels serve better: those that
   /// were added get them.
   bool are_many(ProblemState& state, std::uint64_t hash);

@@ -442,6 +442,15 @@ void Blocks::put_back(const HostBlock& block, std::uint32_t group, const Row& va
   ++version;
 }
 
+void Blocks::put_back_on_host(std::uint64_t id, std::vector<HostBlock> blocks) {
+  take_out(residuals, id);
+  for (HostBlock& block : blocks) {
+    residuals.locations[block.id] = {kHostGroup, static_cast<std::uint32_t>(host_blocks.size())};
+    host_blocks.push_back(std::move(block));
+  }
+  ++version;
+}
+
 void Blocks::append_kept(Ledger& kind, const Kept& kept, std::uint32_t target, const Row& values,
                          std::uint32_t loss) {
   // append() assigns new numbers; this block keeps its id, row and label.

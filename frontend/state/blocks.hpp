@@ -146,6 +146,8 @@ struct Blocks {
   HostBlock* change_host_block(std::uint64_t id);
   /// Makes it an instance; id, position among the rows and label stay.
   void put_back(const HostBlock& block, std::uint32_t group, const Row& values, std::uint32_t loss);
+  /// Makes host blocks of the rows of one instance, which were taken out for it.
+  void put_back_on_host(std::uint64_t id, std::vector<HostBlock> blocks);
 
   /// The instance with an id, and its row without hidden uniforms and data.
   Location locate(std::uint64_t id, BlockKind kind);

@@ -419,33 +419,35 @@ class Scan(unittest.TestCase):
 
         def rows(x, u, measured):
             y = topograd.scan(count, 0.3, lambda k, y: x[0] * y + x[1] * np.tanh(y) + u[k])
-            return (y[1:] - measured).reshape(1, count)
+            return y[1:] - measured
 
-        measured = rows(np.array([0.9, 0.05]), forces, 0)[0] + 0.1 * RNG.normal(size=count)
-        problem = topograd.Problem()
-        x = problem.parameters(np.array([0.8, 0.1]))
-        u, m = problem.data(forces), problem.data(measured)
-        problem.residuals(rows, x, u, m)
-        self.assertEqual(problem.sizes["blocks"], 1)
-        summary = problem.solve(function_tolerance=1e-16, gradient_tolerance=1e-14, parameter_tolerance=1e-14)
-        self.assertEqual(summary.termination, "CONVERGENCE")
-
-        at, change = x.value.astype(np.longdouble), RNG.normal(size=count)
-        gradient, jacobian, hessian = recursion(at, forces, measured)
-        np.testing.assert_allclose(gradient.astype(float), 0, atol=1e-5)
-        inverse = np.linalg.inv(hessian.astype(float))
-        by_measured = inverse @ (jacobian.T @ change).astype(float)
-        step = np.longdouble(1e-6)
-        ahead, behind = (recursion(at, forces + sign * step * change, measured)[0] for sign in (1, -1))
-        by_forces = -inverse @ ((ahead - behind) / (2 * step)).astype(float)
-
-        sensitivity = topograd.Sensitivity(problem)
-        zero = np.zeros(count)
-        np.testing.assert_allclose(sensitivity.jvp(np.concatenate((zero, change))), by_measured, 1e-7)
-        np.testing.assert_allclose(sensitivity.jvp(np.concatenate((change, zero))), by_forces, 1e-6)
-        seed = np.array([1.0, -2.0])
-        np.testing.assert_allclose(sensitivity.vjp(seed, m) @ change, seed @ by_measured, 1e-7)
-        np.testing.assert_allclose(sensitivity.vjp(seed, u) @ change, seed @ by_forces, 1e-6)
+        measured = rows(np.array([0.9, 0.05]), forces, 0) + 0.1 * RNG.normal(size=count)
+        change, seed, zero = RNG.normal(size=count), np.array([1.0, -2.0]), np.zeros(count)
+        for blocks in (1, count):
+            with self.subTest(blocks=blocks):
+                problem = topograd.Problem()
+                x = problem.parameters(np.array([0.8, 0.1]))
+                u, m = problem.data(forces), problem.data(measured)
+                problem.residuals(lambda *args: rows(*args).reshape(blocks, -1), x, u, m)
+                self.assertEqual(problem.sizes["blocks"], blocks)
+                summary = problem.solve(
+                    function_tolerance=1e-16, gradient_tolerance=1e-14, parameter_tolerance=1e-14)
+                self.assertEqual(summary.termination, "CONVERGENCE")
+                sensitivity = topograd.Sensitivity(problem)
+                if blocks == 1:
+                    at = x.value.astype(np.longdouble)
+                    gradient, jacobian, hessian = recursion(at, forces, measured)
+                    np.testing.assert_allclose(gradient.astype(float), 0, atol=1e-5)
+                    inverse = np.linalg.inv(hessian.astype(float))
+                    by_measured = inverse @ (jacobian.T @ change).astype(float)
+                    step = np.longdouble(1e-6)
+                    ahead, behind = (
+                        recursion(at, forces + sign * step * change, measured)[0] for sign in (1, -1))
+                    by_forces = -inverse @ ((ahead - behind) / (2 * step)).astype(float)
+                np.testing.assert_allclose(sensitivity.jvp(np.concatenate((zero, change))), by_measured, 1e-7)
+                np.testing.assert_allclose(sensitivity.jvp(np.concatenate((change, zero))), by_forces, 1e-6)
+                np.testing.assert_allclose(sensitivity.vjp(seed, m) @ change, seed @ by_measured, 1e-7)
+                np.testing.assert_allclose(sensitivity.vjp(seed, u) @ change, seed @ by_forces, 1e-6)
 
     def test_bodies_that_differ_are_traced_step_by_step(self):
         def branch(p):

@@ -44,12 +44,6 @@ SensitivityOptions resolved_options(SensitivityOptions options) {
   return options;
 }
 
-/// A view of the problem, whose traced blocks all have second derivatives.
-Problem with_kernels(Problem& problem) {
-  ProblemUse::settle_long_blocks(problem, true);
-  return ProblemUse::view_of(problem);
-}
-
 /// Throws for what has no second derivatives here.
 void check_problem(const Problem& problem, SensitivityForm form) {
   if (!problem.host_blocks().empty())
@@ -70,7 +64,7 @@ struct Sensitivity::Impl {
   };
 
   Impl(Problem& p, const std::vector<Theta>* parts, const SensitivityOptions& given)
-      : problem(with_kernels(p)),
+      : problem(ProblemUse::view_of(p)),
         options(resolved_options(given)),
         sources(problem),
         entries(sources.data().size()) {
@@ -90,6 +84,7 @@ struct Sensitivity::Impl {
   }
   static std::unique_ptr<Impl> make(Problem& problem, const std::vector<Theta>* parts,
                                     const SensitivityOptions& options) {
+    const LongBlocksTraced traced(problem);  // kernels have second derivatives
     return here_or_on_cpu(options, "sensitivity", [&](const SensitivityOptions& with) {
       return std::make_unique<Impl>(problem, parts, with);
     });

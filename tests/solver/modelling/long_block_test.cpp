@@ -369,6 +369,42 @@ TEST(LongBlocks, HaveSensitivities) {
   EXPECT_LE((slope - difference).norm(), 1e-4 * slope.norm());
 }
 
+// Rows that are blocks of their own are derived together, except where one has a loss, and are long
+// blocks again afterwards.
+TEST(LongBlocks, HaveSensitivitiesWhoseRowsShareTheSteps) {
+  Cooling cooling{.steps = 1500, .h = 0.002, .measured = {}};
+  cooling.measure();
+  std::vector<double> v = {1.9, 0.9, 0.35}, start = {1}, w = v;
+  const std::vector<double> one = {1};
+  Problem whole, problem;
+  const Parameters x = whole.add_parameters(v, 3), y = problem.add_parameters(w, 3);
+  const Data of_whole = whole.add_data(start), first = problem.add_data(start);
+  whole.add_residual(cooling.residuals(x, of_whole[0]));
+  const Residuals rows =
+      add_shared_residuals(problem, cooling.residuals(y, first[0]), {.label = "cooling"});
+  ASSERT_EQ(problem.host_blocks().size(), 1500u);
+  solve(whole, kExact);
+  solve(problem, kExact);
+  const Vector expected = Sensitivity(whole).jvp(of_whole, one);
+  const Vector found = Sensitivity(problem).jvp(first, one);
+  EXPECT_LE((found - expected).norm(), 1e-7 * expected.norm());
+  EXPECT_EQ(problem.host_blocks().size(), 1500u);
+  EXPECT_EQ(ProblemUse::long_expressions(problem).size(), 1u);
+
+  const Residual sixth{rows.problem, rows.first + 6};
+  problem.set_loss(sixth, huber(1e3));  // which changes nothing
+  const Vector with_loss = Sensitivity(problem).jvp(first, one);
+  EXPECT_LE((with_loss - expected).norm(), 1e-7 * expected.norm());
+  problem.remove(sixth);
+  EXPECT_EQ(problem.residual_count(), 1499u);
+  const Vector at = Eigen::Map<const Vector>(w.data(), 3);
+  const std::vector<double> states = cooling.temperatures(w[0], w[1], w[2], 1.0);
+  Vector r(cooling.steps);
+  for (int k = 0; k < cooling.steps; ++k) r[k] = k == 6 ? 0 : states[k] - cooling.measured[k];
+  const Vector gradient = cooling.jacobian(at, 1.0).transpose() * r;
+  EXPECT_LE((Evaluator(problem, kExact).gradient() - gradient).norm(), 1e-10 * r.norm());
+}
+
 // Each row has a loss of its own, and all share one evaluation, which follows data that change.
 TEST(LongBlocks, ShareTheirEvaluationAmongBlocksWithLosses) {
   Cooling cooling;
