@@ -1429,5 +1429,24 @@ TEST(Solve, NamesTheEnergyThatIsNotFinite) {
   }
 }
 
+// A cost that is 1e-20 of the one at the start counts as zero: no step of the rows' model follows,
+// which would leave its rounding.
+TEST(LastCheck, ACostOfNothingGainsNothing) {
+  std::vector<double> x(6, -1.2);
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  for (std::size_t k = 1; k < x.size(); ++k) {
+    problem.add_residual(10.0 * (p[k] - square(p[k - 1])));
+    problem.add_residual(1.0 - p[k - 1]);
+  }
+  SolverOptions options{.backend = Backend::cpu, .method = Method::lbfgs};
+  options.function_tolerance = options.parameter_tolerance = 1e-3;
+  options.max_iterations = 100;
+  const Summary s = solve(problem, options);
+  EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_LT(s.final_cost, 1e-20 * s.initial_cost);
+  EXPECT_GT(s.final_cost, 1e-24 * s.initial_cost);
+}
+
 }  // namespace
 }  // namespace topograd
