@@ -160,6 +160,22 @@ TEST(ConstrainedRun, ScalesOfRowsAreThoseOfFreeUnknowns) {
   EXPECT_NEAR(scale(true), scale(false), 1e-12 * scale(false));
 }
 
+// The rounding of penalties counts where their gradient does.
+TEST(ConstrainedRun, FixedUnknownsRoundNoGradient) {
+  const auto rounding = [](int rows) {
+    std::vector<double> x = {2}, z = {5};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x), v = problem.add_parameters(z);
+    problem.set_constant(v, 0);
+    problem.add_residual(u[0] - 1.0);
+    problem.add_equality(3.0 * u[0] + 5000.0);
+    for (int k = 0; k < rows; ++k) problem.add_inequality(v[0] - 1.0);
+    return AtStart(problem).run.gradient_rounding;
+  };
+  EXPECT_GT(rounding(0), 0);
+  EXPECT_EQ(rounding(100), rounding(0));
+}
+
 TEST(ConstrainedRun, ViolationsAddAsSquares) {
   std::vector<double> x = {0};
   Problem problem;
