@@ -136,8 +136,7 @@ std::vector<std::uint8_t> NormalEquations::find_joined(const Indices& indices) c
   std::vector<std::uint8_t> joined(free_.size(), 0);
   for (std::size_t c = 1; c < joined.size(); ++c) {
     const bool once = twice[c] == 0 && twice[c - 1] == 0;
-    const bool together = reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1];
-    joined[c] = once && together ? 1 : 0;
+    joined[c] = once && reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1];
   }
   return joined;
 }
