@@ -43,7 +43,8 @@ struct TracedLoss {
 /// One function of a composition: a built-in loss, or a traced one whose data are uniforms.
 struct LossStage {
   Loss::Kind kind = Loss::Kind::trivial;
-  double a = 1, b = 1, scale = 1;
+  double a = 1, b = 1;  // of losses that have them
+  double scale = 1;
   std::shared_ptr<const TracedLoss> traced;  // null for built-in losses
   std::string name;                          // name of a traced loss
   friend bool operator==(const LossStage&, const LossStage&) = default;

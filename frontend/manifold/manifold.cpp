@@ -204,9 +204,7 @@ class Traced final : public ExpressedManifold {
     // Rebuilt from the program, because objects that the user's function refers to may be gone.
     std::vector<Value> nodes, out;
     for (const ir::Node& node : plus_.program.nodes) {
-      const auto operand = [&](std::size_t k) {
-        return k < node.operands().size() ? nodes[node.operands()[k]] : Value();
-      };
+      const auto operand = [&](std::size_t k) { return nodes[node.operands()[k]]; };
       if (node.op == ir::Op::Parameter)
         nodes.push_back(node.slot() < x.size() ? x[node.slot()] : delta[node.slot() - x.size()]);
       else if (node.op == ir::Op::Data)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -420,7 +421,7 @@ class ComponentGrouping {
       for (const std::uint32_t i : instances)
         positions.push_back(batch.index(i, batch.parameter_columns() + u));
       const bool same =
-          std::ranges::all_of(positions, [&](std::uint32_t p) { return p == positions[0]; });
+          std::ranges::adjacent_find(positions, std::not_equal_to()) == positions.end();
       if (same) {
         rows.data.push_back({model_.uniforms.data() + positions[0], nullptr});
       } else {

@@ -200,7 +200,6 @@ void LaneSolver::make_shape() {
 void LaneSolver::make_columns() {
   std::vector<std::pair<double**, std::size_t>> wanted;
   const auto want = [&](double*& first, std::size_t count) { wanted.emplace_back(&first, count); };
-  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
   LaneNumbers& c = numbers_;
   want(c.x, group_.scalars);
   want(c.here_x, group_.scalars);
@@ -209,7 +208,7 @@ void LaneSolver::make_columns() {
   for (double*& carried : carried_) want(carried, program_.carried());
   if (group_.on_manifolds) {
     want(c.gradient, n_);
-    want(c.matrix, triangle);
+    want(c.matrix, triangle());
     want(c.squares_on_manifolds, 1);
     want(shift_, n_);
     want(moved_, group_.scalars);
@@ -224,7 +223,7 @@ void LaneSolver::make_columns() {
     want(upper_, group_.scalars);
   }
   for (double** const first : {&c.here_gradient, &kept_gradient_}) want(*first, n_);
-  for (double** const first : {&c.here_matrix, &kept_matrix_}) want(*first, triangle);
+  for (double** const first : {&c.here_matrix, &kept_matrix_}) want(*first, triangle());
   for (double** const first : {&c.scale, &c.damping, &c.delta}) want(*first, n_);
   for (double** const first : {&c.scaled,
                                &c.length,
@@ -485,27 +484,25 @@ double& LaneSolver::entry(std::uint32_t i, std::uint32_t j, std::size_t at) cons
 /// Copies of one lane's probe.
 void LaneSolver::keep_probe(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
   lane.kept_cost = numbers_.cost[at];
   lane.kept_squares = group_.on_manifolds ? numbers_.squares_on_manifolds[at] : 0;
   for (std::size_t k = 0; k < group_.scalars; ++k)
     number(kept_x_, k, at) = number(numbers_.x, k, at);
   for (std::size_t k = 0; k < n_; ++k)
     number(kept_gradient_, k, at) = number(numbers_.gradient, k, at);
-  for (std::size_t k = 0; k < triangle; ++k)
+  for (std::size_t k = 0; k < triangle(); ++k)
     number(kept_matrix_, k, at) = number(numbers_.matrix, k, at);
 }
 
 void LaneSolver::take_kept(std::size_t at) {
   const Lane& lane = lanes_now_[at];
-  const std::size_t triangle = std::size_t{n_} * (n_ + 1) / 2;
   numbers_.doubled_cost[at] = 2 * lane.kept_cost;
   if (group_.on_manifolds) numbers_.squares_on_manifolds[at] = lane.kept_squares;
   for (std::size_t k = 0; k < group_.scalars; ++k)
     number(numbers_.x, k, at) = number(kept_x_, k, at);
   for (std::size_t k = 0; k < n_; ++k)
     number(numbers_.gradient, k, at) = number(kept_gradient_, k, at);
-  for (std::size_t k = 0; k < triangle; ++k)
+  for (std::size_t k = 0; k < triangle(); ++k)
     number(numbers_.matrix, k, at) = number(kept_matrix_, k, at);
   passes_.report_one(shape_, numbers_, at);
 }

@@ -195,6 +195,8 @@ class LaneSolver {
     return first[k * stride_ + at];
   }
   double& entry(std::uint32_t i, std::uint32_t j, std::size_t at) const;
+  /// Numbers of the upper triangle of a matrix over the coordinates.
+  std::size_t triangle() const { return std::size_t{n_} * (n_ + 1) / 2; }
   void keep_probe(std::size_t at);
   void take_kept(std::size_t at);
   std::vector<double> point(std::size_t at) const;

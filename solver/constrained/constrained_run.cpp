@@ -162,16 +162,18 @@ bool ConstrainedRun::measure_rows() {
   const double unit = rounding_unit(options.precision);
   std::vector<double> of_gradient(x.size());
   const std::vector<double> before = scale;
+  const std::vector<std::uint8_t>& constant = model.model.constant;
   for_each_constraint_row(*this, [&](const ConstraintRow& one) {
     const std::size_t row = one.row;
-    const RowSize size = size_of_row(one.batch, one.instance, one.derivatives, x, units.first(),
-                                     model.model.constant);
+    const RowSize size =
+        size_of_row(one.batch, one.instance, one.derivatives, x, units.first(), constant);
     if (std::isfinite(size.squared)) norms_[row] = std::max(norms_[row], std::sqrt(size.squared));
     if (std::isfinite(size.moved)) rounding[row] = unit * size.moved;
     if (norms_[row] > 0) scale[row] = 1 / norms_[row];
     const double scaled = scale[row] * scale[row] * rounding[row];
     for (std::uint32_t s = 0; s < one.derivatives.size(); ++s) {
       const std::uint32_t scalar = one.batch.index(one.instance, s);
+      if (!constant.empty() && constant[scalar] != 0) continue;
       of_gradient[scalar] += scaled * std::abs(one.derivatives[s]) / units.now()[scalar];
     }
   });

@@ -323,7 +323,7 @@ void HostStep::add_scaled_norms(std::span<const double> x, const Vector& norms,
     if (norms[k] > 0)  // the gradient is 0 where held
       scaled[k] = runtime::scaled_gradient(gradient_[k] / scale_[k], norms[k] * norms[k]);
   point.scaled_gradient_norm = scaled.norm();
-  point.scaled_gradient_max = scaled.size() == 0 ? 0 : scaled.cwiseAbs().maxCoeff();
+  point.scaled_gradient_max = scaled.lpNorm<Eigen::Infinity>();
   point.scaled_step_norm =
       delta_.size() == norms.size() ? length_ * delta_.cwiseProduct(norms).norm() : 0;
   const double squares = engine_.space().scaled_square(

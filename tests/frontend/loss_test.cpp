@@ -185,6 +185,11 @@ TEST(Loss, ErrorsNameFieldRangeAndValue) {
             "tukey loss: scale a must be a finite number > 0, got nan");
   EXPECT_EQ(error_of([] { tolerant(1, 0); }),
             "tolerant loss: b must be a finite number > 0, got 0");
+  EXPECT_EQ(error_of([] { tolerant(-1, 1); }),
+            "tolerant loss: a must be a finite number >= 0, got -1");
+  EXPECT_EQ(error_of([] { tolerant(INFINITY, 1); }),
+            "tolerant loss: a must be a finite number >= 0, got inf");
+  EXPECT_EQ(error_of([] { tolerant(0, 1); }), "");
   EXPECT_EQ(error_of([] { scaled(cauchy(1), -2); }),
             "scaled cauchy(1) loss: scale must be a finite number >= 0, got -2");
   std::vector<double> values = {1};

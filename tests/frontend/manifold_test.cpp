@@ -189,6 +189,45 @@ TEST(Manifold, TheJacobianOfSmallAxisAnglesHasItsSmallTerms) {
   }
 }
 
+// The left Jacobian is I + a X + b X² with a = (1 − cos t) / t². Off the diagonal a stands alone
+// where x is along an axis.
+TEST(Manifold, TheInverseOfThatJacobianHasItsSmallTerms) {
+  for (const double length : {2e-3, 7e-3, 9.9e-3, 1.01e-2, 0.1}) {
+    const std::array<double, 3> x = {length, 0, 0};
+    std::array<double, 9> jacobian = {};
+    ASSERT_TRUE(Manifold::so3_axis_angle().minus_jacobian(x.data(), jacobian.data()));
+    const long double t = length, sine = std::sin(t / 2);
+    const auto expected = static_cast<double>(2 * sine * sine / t);
+    EXPECT_NEAR(jacobian[7] / expected, 1, 1e-12) << length;
+    EXPECT_EQ(jacobian[5], -jacobian[7]);
+  }
+}
+
+// A part without derivatives leaves the product without them.
+TEST(Manifold, ProductsHaveTheDerivativesOfAllTheirParts) {
+  class Positive final : public ManifoldModel {
+   public:
+    int ambient_size() const override { return 1; }
+    int tangent_size() const override { return 1; }
+    std::string name() const override { return "positive"; }
+    bool plus(const double* x, const double* delta, double* out) const override {
+      *out = *x * std::exp(*delta);
+      return *x > 0;
+    }
+    bool plus_jacobian(const double* x, double* jacobian) const override {
+      *jacobian = *x;
+      return *x > 0;
+    }
+  };
+  const Manifold both =
+      Manifold::product(Manifold::euclidean(1), Manifold(std::make_shared<const Positive>()));
+  std::array<double, 4> jacobian = {};
+  for (const double x : {4.0, -4.0}) {
+    const std::array<double, 2> at = {1, x};
+    EXPECT_EQ(both.plus_jacobian(at.data(), jacobian.data()), x > 0);
+  }
+}
+
 TEST(Manifold, QuaternionsTurnFromTheLeftByTwiceDelta) {
   const Eigen::Quaterniond q = Eigen::Quaterniond(0.5, -0.5, 0.1, 0.7).normalized();
   const Eigen::Vector3d delta(0.2, -0.3, 0.1);

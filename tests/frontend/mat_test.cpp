@@ -185,6 +185,27 @@ TEST(Rotation, MatrixOfAnAxisAngleIsThatOfEigen) {
   }
 }
 
+// Below |θ|² = 2⁻¹² both series have errors of less than a rounding, and a rotation about the third
+// axis, or one across it, has an entry that only one of them decides.
+TEST(Rotation, TheSeriesOfSmallAnglesHaveNoErrorOfTheirOwn) {
+  const Expression f = [](const Parameters& x) {
+    const Value zero = literal(0.0);
+    return std::vector{rotation_matrix(Vec3{zero, zero, x[0]})(1, 0),
+                       rotation_matrix(Vec3{x[0], x[0], zero})(1, 0)};
+  };
+  double sine = 0, cosine = 0;
+  constexpr int kAngles = 400;
+  for (int k = 1; k <= kAngles; ++k) {
+    const double x = 0x1p-6 * std::sqrt(0.5) * (0.9 + 0.1 * k / (kAngles + 1));
+    const Numbers rows = evaluate({x}, f).rows;
+    const long double wide = x, half = wide * std::sqrt(0.5L), turned = std::sin(half);
+    sine += static_cast<double>(rows[0] / std::sin(wide) - 1);
+    cosine += static_cast<double>(rows[1] / (turned * turned) - 1);
+  }
+  EXPECT_LT(std::abs(sine / kAngles), 5e-17);
+  EXPECT_LT(std::abs(cosine / kAngles), 1e-16);
+}
+
 // Entries that are sin θ alone, and their derivative cos θ, on both sides of the end of the series.
 TEST(Rotation, SinesOfSmallAnglesHaveAllDigits) {
   const Expression f = [](const Parameters& x) {

@@ -10,6 +10,7 @@
 
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,12 @@ TEST(Text, LiteralsKeepTheirBits) {
     ir::Program program{.nodes = {ir::make_literal(x)}, .outputs = {0}};
     EXPECT_EQ(ir::parse(ir::print(program)), program) << x;
   }
+}
+
+// What follows a text in memory is no part of it.
+TEST(Text, EndsWhereItEnds) {
+  const std::string_view more = "program parameters=,";
+  EXPECT_THROW(ir::parse(more.substr(0, more.size() - 1)), Error);
 }
 
 // Any damaged text parses to a program that verifies, or fails with a place.

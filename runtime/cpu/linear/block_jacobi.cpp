@@ -69,9 +69,8 @@ Matrix inverse_of(const Matrix& block) {
     Matrix inverse = columns.transpose();
     if (inverse.allFinite()) return inverse;
   }
-  Matrix inverse = Matrix::Zero(width, width);
-  for (Eigen::Index i = 0; i < width; ++i) inverse(i, i) = 1 / positive_or_one(block(i, i));
-  return inverse;
+  return Matrix(
+      block.diagonal().unaryExpr([](double v) { return 1 / positive_or_one(v); }).asDiagonal());
 }
 
 template <class T>

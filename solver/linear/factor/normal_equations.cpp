@@ -134,9 +134,10 @@ std::vector<std::uint8_t> NormalEquations::find_joined(const Indices& indices) c
     }
   }
   std::vector<std::uint8_t> joined(free_.size(), 0);
-  for (std::size_t c = 1; c < joined.size(); ++c)
-    joined[c] = reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1] && twice[c] == 0 &&
-                twice[c - 1] == 0;
+  for (std::size_t c = 1; c < joined.size(); ++c) {
+    const bool once = twice[c] == 0 && twice[c - 1] == 0;
+    joined[c] = once && reads[c] > 0 && reads[c] == both[c] && reads[c] == reads[c - 1];
+  }
   return joined;
 }
 
@@ -267,16 +268,16 @@ void NormalEquations::find_ranges() {
       }
       pieces_.push_back({g, first, end, groups_[g].run, 0});
       uses += end - first;
-      continue;
+    } else {
+      std::size_t run = groups_[g].run;
+      for (std::size_t use = first; use < end; use += kMostUsesOfPiece) {
+        begin_range();
+        const std::size_t stop = std::min(end, use + kMostUsesOfPiece);
+        pieces_.push_back({g, use, stop, run, parts_++});
+        for (std::size_t u = use; u < stop; ++u) run += uses_[u].runs;
+      }
+      uses = kUsesPerRange;
     }
-    std::size_t run = groups_[g].run;
-    for (std::size_t use = first; use < end; use += kMostUsesOfPiece) {
-      begin_range();
-      const std::size_t stop = std::min(end, use + kMostUsesOfPiece);
-      pieces_.push_back({g, use, stop, run, parts_++});
-      for (std::size_t u = use; u < stop; ++u) run += uses_[u].runs;
-    }
-    uses = kUsesPerRange;
   }
   ranges_.push_back(pieces_.size());
 }

@@ -292,6 +292,7 @@ TEST(Colmap, ReadsTextAndBinary) {
   EXPECT_EQ(model.images[1].name, "#second.jpg");
   EXPECT_EQ(model.images[2].camera, 1u);
   EXPECT_EQ(model.center(2), (std::array<double, 3>{0, 1, 0}));
+  EXPECT_EQ(shown_scene(model).cameras.size(), 3u * 9);
   ASSERT_EQ(model.observations.size(), 4u);
   EXPECT_EQ(model.observations[1].point, 1u);
   EXPECT_EQ(model.tracks_differ, 0u);
@@ -352,6 +353,24 @@ TEST(Colmap, ReadsBinaryPointsWithoutTracks) {
   const ColmapModel model = parse_colmap(files, "sparse");
   EXPECT_EQ(model.point_count(), 2u);
   EXPECT_TRUE(model.observations.empty());
+}
+
+// A name of one character and no observations: the smallest image that a file has but for one byte.
+TEST(Colmap, ReadsSmallImages) {
+  ColmapFiles files = binary_files();
+  constexpr int kImages = 40;
+  std::string& i = files.images.text;
+  i.clear();
+  put(i, kImages, 8);
+  for (int k = 0; k < kImages; ++k) {
+    put(i, k + 1, 4), put(i, {1, 0, 0, 0, 0, 0, 0}), put(i, 3, 4);
+    i += static_cast<char>('0' + k);
+    put(i, 0, 1 + 8);
+  }
+  std::string& p = files.points.text;
+  p.clear();
+  put(p, 0, 8);
+  EXPECT_EQ(parse_colmap(files, "sparse").images.size(), std::size_t{kImages});
 }
 
 TEST(Colmap, ReadsFoldersOfEitherKind) {
@@ -687,6 +706,20 @@ TEST(ColmapProblem, AdjustmentsEndAtTheToleranceOfTheirOptions) {
   EXPECT_NEAR(out.summary.final_cost, minimum, 1e-12 * minimum);
 }
 
+// The limit of steps is that of all solves together, and each of them is taken.
+TEST(ColmapProblem, AdjustmentsTakeAllTheirSteps) {
+  const ColmapModel model = parse_colmap(files_of(snavely()), "sparse");
+  const auto steps = [&](int most) {
+    ColmapProblem colmap(model);
+    const SolverOptions options{
+        .backend = Backend::cpu, .max_iterations = most, .function_tolerance = 1e-14};
+    return adjust(colmap, options).summary.num_iterations();
+  };
+  const int all = steps(200);
+  ASSERT_LT(all, 200);
+  for (int most = 1; most <= all; ++most) EXPECT_EQ(steps(most), most);
+}
+
 TEST(ColmapProblem, GaugesHaveOneMinimum) {
   BundleAdjustment adjustment(snavely());
   const double minimum = minimum_of(adjustment.problem());
@@ -840,6 +873,22 @@ TEST(ColmapProblem, KeepsTheDistanceOfAPointOfOneImage) {
   EXPECT_EQ(std::ranges::count(at.last(3), 1), 0);
 }
 
+// The coordinate that stays is the one in which the point is farthest from its camera.
+TEST(ColmapProblem, KeepsTheCoordinateAlongTheRay) {
+  BundleScene scene = snavely();
+  std::erase_if(scene.observations,
+                [](const BundleScene::Observation& o) { return o.point == 0 && o.camera != 0; });
+  ColmapModel model = parse_colmap(files_of(scene), "sparse");
+  const std::array<double, 3> camera = model.center(0);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    for (std::size_t k = 0; k < 3; ++k)
+      model.points[k] = camera[k] + (k == axis ? 0.2 : 0.1) * (camera[k] < 0 ? 1 : -1);
+    ColmapProblem colmap(model);
+    const auto at = colmap.problem().constant_mask().subspan(colmap.points().offset(), 3);
+    for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(at[k], k == axis ? 1 : 0) << axis;
+  }
+}
+
 // Positions that are exact give the scale, and the model moves to them.
 TEST(ColmapProblem, MovesToPriors) {
   const ColmapModel model = parse_colmap(files_of(snavely(), true), "sparse");
@@ -947,12 +996,13 @@ TEST(ColmapProblem, HasTheSameMinimumFarFromTheOrigin) {
 
 TEST(ColmapProblem, PriorsNameImagesWithBlanks) {
   ColmapModel model;
-  for (const char* name : {"my image", "my image 2", "my", "my image 2 0.5"})
+  for (const char* name : {"my image", "my image 2", "my", "my image 2 0.5", "her image"})
     model.images.push_back({.name = name});
   const std::vector<PositionPrior> priors = parse_position_priors(
-      "my image 1 2 3\n  my image 2 4 5 6 \t\r\nmy 7 8 9 2 3 4\nmy image 2 0.5 1 2 3 2 0 0 2 0 2\n",
+      "my image 1 2 3\n  my image 2 4 5 6 \t\r\nmy 7 8 9 2 3 4\nmy image 2 0.5 1 2 3 2 0 0 2 0 2\n"
+      "her image 5 6 7 1 2 3\n",
       "priors.txt", model);
-  const std::pair<std::uint32_t, double> expected[] = {{0, 1}, {1, 4}, {2, 7}, {3, 1}};
+  const std::pair<std::uint32_t, double> expected[] = {{0, 1}, {1, 4}, {2, 7}, {3, 1}, {4, 5}};
   ASSERT_EQ(priors.size(), std::size(expected));
   for (std::size_t k = 0; k < priors.size(); ++k) {
     EXPECT_EQ(priors[k].image, expected[k].first);

@@ -625,6 +625,25 @@ TEST(PoseGraph, FixedPosesAndPriorsHoldAPiece) {
   EXPECT_EQ(parse_g2o(text, "f").pieces(), (std::vector<std::uint32_t>{0, 0}));
 }
 
+// The first coordinate of a point may be all that is known: a root of the matrix suffices, but the
+// objective chordal needs its inverse.
+TEST(PoseGraph, EdgesToPointsMayBeSemidefinite) {
+  const PoseGraph graph = parse_g2o(
+      "VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 1 0 0\nEDGE_SE2_XY 0 7 1 1 1 0 0\n"
+      "EDGE_SE2_XY 1 7 0 1 1 0 1\nEDGE_SE2 0 1 1 0 0 1 0 0 1 0 1\nVERTEX_XY 7 1 1\n",
+      "f.g2o");
+  for (const PoseObjective objective : kObjectives) {
+    std::string message;
+    try {
+      const PoseGraphProblem problem(graph, {.objective = objective});
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    const bool refuses = message.find("positive definite or zero") != std::string::npos;
+    EXPECT_EQ(refuses, objective == PoseObjective::chordal) << name(objective) << message;
+  }
+}
+
 // One sensor of an edge alone is a frame of it, too.
 TEST(PoseGraph, EdgesMayHaveOneSensor) {
   const std::string text =

@@ -155,6 +155,32 @@ TEST(Barrier, InfeasibleProblemsLeaveTheLeastViolation) {
   }
 }
 
+// Inequalities of fixed unknowns keep no equality violated, and change no penalty. Penalties are
+// called vain after five minimisations.
+TEST(Barrier, FixedInequalitiesHoldNoViolation) {
+  const auto iterations = [](int rows, double first, double weight) {
+    std::vector<double> x{1}, y{2};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x), fixed = problem.add_parameters(y);
+    problem.set_constant(fixed, 0);
+    problem.add_residual(weight * (p[0] - 1.0));
+    problem.add_inequality(p[0] + 0.0);
+    for (int k = 0; k < rows; ++k) problem.add_inequality(fixed[0] - 1.0);
+    problem.add_equality(p[0] + 0.3);
+    SolverOptions options = barrier();
+    options.initial_barrier = first;
+    const Summary s = solve(problem, options);
+    EXPECT_EQ(s.termination, Termination::INFEASIBLE) << s.message;
+    return s.constrained.outer_iterations;
+  };
+  for (const double first : {0.0, 1e2, 1e4}) {
+    for (const double weight : {1e-6, 0.01}) {
+      EXPECT_GT(iterations(0, first, weight), 5) << first;
+      EXPECT_EQ(iterations(1000, first, weight), iterations(0, first, weight)) << first;
+    }
+  }
+}
+
 /// The objective ½ (x − target)² with x <= 1, after one minimisation: its barrier, and the share of
 /// the gradient of both that it has left.
 struct FirstMinimisation {

@@ -160,6 +160,22 @@ TEST(ConstrainedRun, ScalesOfRowsAreThoseOfFreeUnknowns) {
   EXPECT_NEAR(scale(true), scale(false), 1e-12 * scale(false));
 }
 
+// The rounding of penalties counts where their gradient does.
+TEST(ConstrainedRun, FixedUnknownsRoundNoGradient) {
+  const auto rounding = [](int rows) {
+    std::vector<double> x = {2}, z = {5};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x), v = problem.add_parameters(z);
+    problem.set_constant(v, 0);
+    problem.add_residual(u[0] - 1.0);
+    problem.add_equality(3.0 * u[0] + 5000.0);
+    for (int k = 0; k < rows; ++k) problem.add_inequality(v[0] - 1.0);
+    return AtStart(problem).run.gradient_rounding;
+  };
+  EXPECT_GT(rounding(0), 0);
+  EXPECT_EQ(rounding(100), rounding(0));
+}
+
 TEST(ConstrainedRun, ViolationsAddAsSquares) {
   std::vector<double> x = {0};
   Problem problem;
@@ -197,6 +213,27 @@ TEST(ConstrainedRun, EveryRowIsSeenOnce) {
   }
 }
 
+// On a sphere the gradient g − Σ λ ∇c has no part along two tangents: two rows balance any g.
+TEST(ConstrainedRun, MultipliersBalanceBothTangentsOfASphere) {
+  std::vector<double> x = {1, 2, 2};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x, 3);
+  problem.set_manifold(u, Manifold::sphere(3));
+  problem.add_residual(u(0, 0) - 1.0);
+  const double rows[2][3] = {{1, -2, 0.5}, {0, 1, 3}};
+  for (const auto& c : rows) problem.add_equality(c[0] * u(0, 0) + c[1] * u(0, 1) + c[2] * u(0, 2));
+  AtStart at(problem);
+  const double multipliers[] = {0.7, -1.5};
+  std::vector<double> gradient = {0.3, 0.6, 0.6};  // along x, which no tangent sees
+  for (std::size_t k = 0; k < 3; ++k)
+    for (std::size_t row = 0; row < 2; ++row) gradient[k] += multipliers[row] * rows[row][k];
+  const std::vector<std::size_t> of = {0, 1};
+  const std::vector<double> units = {1, 1};
+  fit_multipliers(at.run, {.rows = of, .units = units, .kept = 0}, gradient);
+  for (std::size_t row = 0; row < 2; ++row)
+    EXPECT_NEAR(at.run.multipliers[row], multipliers[row], 1e-12) << row;
+}
+
 // No violation is met by every tolerance, also by one of 0.
 TEST(PenaltyRule, DoesNotGrowWithoutViolation) {
   PenaltyRule rule;
@@ -205,6 +242,14 @@ TEST(PenaltyRule, DoesNotGrowWithoutViolation) {
   for (int k = 0; k < 10; ++k) EXPECT_TRUE(rule.look(0, 0, true)) << k;
   EXPECT_EQ(rule.mu, first);
   EXPECT_FALSE(rule.in_vain());
+}
+
+TEST(PenaltyRule, StartsWithThePenaltyThatWasAskedFor) {
+  for (const double asked : {1e-3, 0.5, 2.0}) {
+    PenaltyRule rule;
+    rule.start({.asked = asked, .cost = 1, .squared_violation = 1, .curvature = 7});
+    EXPECT_EQ(rule.mu, asked);
+  }
 }
 
 // Growth in vain is that of five minimisations in turn without any progress.
@@ -460,6 +505,18 @@ TEST(Constrained, OnlyConstraintsAreAProblem) {
   EXPECT_NEAR(x[0], std::sqrt((25 + std::sqrt(301.0)) / 2), kClose);
   EXPECT_NEAR(x[1], 9 / x[0], kClose);
   EXPECT_EQ(s.final_cost, 0);
+}
+
+// An equality whose value is above 0 does not hold.
+TEST(Constrained, OneEqualityIsAProblem) {
+  std::vector<double> x = {3};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_equality(square(p[0]) + 1.0);
+  const Summary s = solve(problem);
+  EXPECT_NE(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(x[0], 0, 1e-3);
+  EXPECT_NEAR(s.constrained.kkt.feasibility, 1, 1e-6) << s.message;
 }
 
 TEST(Constrained, EvaluatorsSeeTheObjective) {

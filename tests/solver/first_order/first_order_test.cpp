@@ -1429,5 +1429,43 @@ TEST(Solve, NamesTheEnergyThatIsNotFinite) {
   }
 }
 
+// A cost that is 1e-20 of the one at the start counts as zero: no step of the rows' model follows,
+// which would leave its rounding.
+TEST(LastCheck, ACostOfNothingGainsNothing) {
+  std::vector<double> x(6, -1.2);
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  for (std::size_t k = 1; k < x.size(); ++k) {
+    problem.add_residual(10.0 * (p[k] - square(p[k - 1])));
+    problem.add_residual(1.0 - p[k - 1]);
+  }
+  SolverOptions options{.backend = Backend::cpu, .method = Method::lbfgs};
+  options.function_tolerance = options.parameter_tolerance = 1e-3;
+  options.max_iterations = 100;
+  const Summary s = solve(problem, options);
+  EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_LT(s.final_cost, 1e-20 * s.initial_cost);
+  EXPECT_GT(s.final_cost, 1e-24 * s.initial_cost);
+}
+
+// Newton's steps to a quadruple root take a third of the way, and those of the rows' model half of
+// it. The latter follow at the end, two at a time; after three returns it is the end all the same.
+TEST(LastCheck, ADescentGoesOnThreeTimes) {
+  std::vector<double> x(6, -1.2);
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  for (std::size_t k = 0; k < x.size(); ++k)
+    problem.add_residual(std::pow(10.0, -static_cast<double>(k)) * square(p[k] - 1.0));
+  SolverOptions options{.backend = Backend::cpu, .method = Method::newton};
+  options.function_tolerance = 1e-3;
+  options.max_iterations = 100;
+  const Summary s = solve(problem, options);
+  EXPECT_NE(s.message.find("but the gradient promises more"), std::string::npos) << s.message;
+  int halves = 0;
+  for (const IterationSummary& one : s.iterations)
+    halves += std::abs(one.cost_change / one.cost - 15) < 0.1 ? 1 : 0;
+  EXPECT_EQ(halves, 2 * (1 + 3));
+}
+
 }  // namespace
 }  // namespace topograd

@@ -1,10 +1,16 @@
 // The block-Jacobi preconditioner of the interpreter.
 #include <gtest/gtest.h>
 
+#include "../../../runtime/cpu/linear/block_jacobi.hpp"
+#include "../../../runtime/cpu/linear/conjugate_gradients.hpp"
+#include "../../../runtime/cpu/terms/block_layout.hpp"
+#include "../../../runtime/cpu/terms/term_costs.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../solver/solve.hpp"
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace topograd {
@@ -46,6 +52,25 @@ TEST(BlockJacobi, IsTheInverseOfBlocksOfAnyWidth) {
           << "width " << width << ", " << name(precision);
     }
   }
+}
+
+// A diagonal entry that is no positive number counts as 1.
+TEST(BlockJacobi, BlocksThatAreNotDefiniteAreInvertedByTheirDiagonal) {
+  namespace cpu = runtime::cpu;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<runtime::ParameterArray> arrays = {{.offset = 0, .width = 3, .blocks = 2}};
+  const cpu::BlockLayout layout(arrays);
+  cpu::SumRanges sums(false, nullptr);
+  sums.follow(layout, arrays);
+  const std::vector<double> blocks = {4, 5, 0, 2, 0, -3, kInfinity, 0, 0, 8, 0, 0};
+  const std::vector<double> none(6, 0.0), r = {1, 1, 1, 1, 1, 1};
+  std::vector<double> z(6);
+  auto matrix = cpu::product_by<double>([](const double*, double*) { return 0.0; });
+  cpu::Pool pool(1);
+  cpu::BlockJacobi<double> inverse;
+  inverse.build(pool, {layout, sums, none.data(), blocks.data(), none.data(), {}, matrix});
+  for (std::size_t k = 0; k < inverse.ranges(); ++k) inverse.apply(k, r.data(), z.data());
+  EXPECT_EQ(z, (std::vector<double>{0.25, 0.5, 1, 1, 0.125, 1}));
 }
 
 }  // namespace

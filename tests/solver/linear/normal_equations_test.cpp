@@ -282,6 +282,20 @@ TEST(DeterminedInverse, KnowsWhatARowDetermines) {
   EXPECT_TRUE(none.undetermined({0, 1}).has_value());
 }
 
+// Columns of the triangular factor that are shorter than the threshold depend on others.
+TEST(DeterminedInverse, TheRankFollowsTheThreshold) {
+  const Eigen::Matrix2d columns = (Eigen::Matrix2d() << 1, 1, 0, 0.1).finished();
+  const SparseMatrix jacobian = columns.sparseView();
+  const SparseMatrix square = jacobian.transpose() * jacobian;
+  const SparseMatrix lower = square.triangularView<Eigen::Lower>();
+  for (const double threshold : {0.05, 0.5})
+    EXPECT_EQ(DeterminedInverse::sparse(
+                  lower, [&] { return jacobian; }, threshold, 1)
+                  .rank(),
+              threshold < 0.1 ? 2u : 1u)
+        << threshold;
+}
+
 // The pivot of the second column is the square of its part across the first one: below 1e-7 the
 // factor has too few digits.
 TEST(NormalInverse, IsOfNoMatrixThatIsNearlySingular) {
