@@ -1,6 +1,7 @@
 // Second derivatives at the end of a descent, by the exact model of the solves for least squares.
 #include "exact_end.hpp"
 
+#include "../model/residual_rounding.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/lost_columns.hpp"
 #include "../step_control/newton_decrement.hpp"
@@ -28,12 +29,16 @@ ColumnFacts ExactEnd::columns_at(std::span<const double> x, double cost) {
   return out;
 }
 
-bool ExactEnd::denies(std::span<const double> x, const Summary& summary, double least) {
+bool ExactEnd::denies(std::span<const double> x, const Summary& summary, double promised,
+                      double least) {
   const auto& terms = problem_.model.terms;
   if (!knows(summary) || std::ranges::any_of(terms, [](const runtime::Term& term) {
         return has_corners(term.topology->program);
       }))
     return false;
+  const double noise = residual_rounding(problem_, x, options_.precision)
+                           .noise(static_cast<double>(problem_.model.rows));
+  if (promised <= noise) return false;
   const ColumnFacts columns = columns_at(x, summary.final_cost);
   const double unit = rounding_unit(options_.precision);
   return !(exact_gain(engines_.here(), problem_, unit, columns) <= least);

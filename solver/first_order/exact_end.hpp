@@ -22,10 +22,12 @@ class ExactEnd {
       : engines_(engines), problem_(problem), rows_(rows), options_(options) {}
 
   /// The linear model promises what the cost does not follow. False where second derivatives
-  /// confirm a minimum, where they are not known, and where residuals may have corners.
+  /// confirm a minimum, where they are not known, where residuals may have corners, and where their
+  /// rounding hides what is promised.
   ///
-  ///   least  that may be left to gain
-  bool denies(std::span<const double> x, const Summary& summary, double least);
+  ///   promised  by the linear model
+  ///   least     that may be left to gain
+  bool denies(std::span<const double> x, const Summary& summary, double promised, double least);
   /// A damped step of the exact model from x that gains more than `least`.
   std::optional<ExactStep> step(std::span<const double> x, const Summary& summary, double least);
   /// A point of lower cost beside x, if a column of the Jacobian has vanished there: where an

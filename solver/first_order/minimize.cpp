@@ -139,7 +139,12 @@ class LastCheck {
   EndByRows decide(std::span<double> x, Summary& summary) const {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
     const double least = kMostPromised * claimed(summary);
-    if (!exact_.denies(x, summary, least)) return EndByRows::agrees;
+    std::vector<double> gradient(objective_.steps());
+    objective_.evaluate(x, gradient);
+    Box(objective_).project(x, gradient);
+    const RowModel::Linearised here = rows_.linearise(x, gradient);
+    const double promised = here.steps ? here.steps->promised(0) : 0;
+    if (!exact_.denies(x, summary, promised, least)) return EndByRows::agrees;
     const std::optional<ExactStep> step = exact_.step(x, summary, least);
     if (!step) return EndByRows::denied;
     return take(*step, x, summary) ? EndByRows::improved : EndByRows::stopped;

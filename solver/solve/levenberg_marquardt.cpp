@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/nonfinite.hpp"
+#include "../model/residual_rounding.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
@@ -492,7 +493,15 @@ void Minimizer::check_bounds(Engines& engines, StepSolver& solver) {
   end(confirmed(engines, solver,
                 rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
                                     summary_.num_iterations())));
-  if (!control_.finished()) end(rules_.check_radius());
+  if (control_.finished()) return;
+  Verdict radius = rules_.check_radius();
+  if (radius.end == End::kink && model_.shares == nullptr) {
+    std::vector<double> x(model_.model.scalars);
+    engines.here().point(x);
+    radius = rules_.check_radius(residual_rounding(model_, x, options_.precision)
+                                     .noise(static_cast<double>(model_.model.rows)));
+  }
+  end(radius);
 }
 
 // A step of strong directions may be small while damping still shortens that of weak ones. For a

@@ -42,16 +42,14 @@ std::vector<Way> ways() {
 
 /// The start `size` times 1, 1.3, 1.6, …
 test::Disguise from(double size) {
-  return {.start = [size](std::size_t k, double) {
-    return size * (1 + 0.3 * static_cast<double>(k));
-  }};
+  return {
+      .start = [size](std::size_t k, double) { return size * (1 + 0.3 * static_cast<double>(k)); }};
 }
 
 /// Returns the cost that steps of least squares reach from where a solve has ended.
 double cost_beyond(Problem& problem) {
-  return solve(problem, {.backend = Backend::cpu,
-                         .max_iterations = 5000,
-                         .function_tolerance = 1e-13})
+  return solve(problem,
+               {.backend = Backend::cpu, .max_iterations = 5000, .function_tolerance = 1e-13})
       .final_cost;
 }
 
@@ -84,8 +82,8 @@ TEST(Descents, ConvergenceFromOtherStartsIsAMinimum) {
   }
 }
 
-// The Jacobian of the last check is one of f64 in mixed precision, too: its steps lead along columns
-// that differ by less than 1e-7. Newton's ended 1e-3 of the cost too high.
+// The Jacobian of the last check is one of f64 in mixed precision, too: its steps lead along
+// columns that differ by less than 1e-7. Newton's ended 1e-3 of the cost too high.
 TEST(Descents, MixedPrecisionEndsWhereF64Does) {
   for (const unsigned seed : {8u, 54u}) {
     std::vector<double> costs;
@@ -111,8 +109,8 @@ void add_fit(Problem& problem, const Parameters& x, int kind, double unit) {
   }
 }
 
-// The gradient is zero at a start of 0, and steps in the other unknowns lead to a saddle from 1e-17:
-// second derivatives lead away. The data are exact.
+// The gradient is zero at a start of 0, and steps in the other unknowns lead to a saddle from
+// 1e-17: second derivatives lead away. The data are exact.
 TEST(Descents, ASaddleIsNoMinimum) {
   for (const Way& way : ways()) {
     for (const int kind : {0, 1, 2}) {
@@ -133,15 +131,14 @@ TEST(Descents, ASaddleIsNoMinimum) {
   }
 }
 
-// a exp(−b t) + c with a at 0 and b far out: a step in b promises so much that no damped step in all
-// unknowns is one in a, which takes nearly all of the cost. It said CONVERGENCE at 2.356.
+// a exp(−b t) + c with a at 0 and b far out: a step in b promises so much that no damped step in
+// all unknowns is one in a, which takes nearly all of the cost. It said CONVERGENCE at 2.356.
 TEST(Descents, OneUnknownHidesNoOther) {
   const auto p = test::random_problem(330);
   ASSERT_EQ(p->kind, "decay");
   test::Disguised other(p->problem, from(1e-15));
-  const Summary summary = solve(other.problem(), {.backend = Backend::cpu,
-                                                  .method = Method::lbfgs,
-                                                  .max_iterations = 500});
+  const Summary summary = solve(
+      other.problem(), {.backend = Backend::cpu, .method = Method::lbfgs, .max_iterations = 500});
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
   EXPECT_NEAR(summary.final_cost, 0.0050268, 1e-6);
 }
