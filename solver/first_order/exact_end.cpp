@@ -58,17 +58,20 @@ std::optional<ExactStep> ExactEnd::leave_saddle(std::span<const double> x,
                                                 std::span<const double> start,
                                                 const Summary& summary, double least) {
   if (!knows(summary)) return std::nullopt;
-  const ColumnFacts columns = columns_at(x, summary.final_cost);
-  const auto& constant = problem_.model.constant;
-  bool vanished = false;
-  for (std::size_t k = 0; k < columns.squares.size() && !vanished; ++k) {
-    const double size = std::max(std::abs(x[k]), std::abs(x[k] - start[k]));
-    vanished = (constant.empty() || constant[k] == 0) &&
-               LostColumns::has_vanished(columns.squares[k], size, summary.final_cost);
-  }
-  if (!vanished) return std::nullopt;
-  return saddle_step(engines_.here(), problem_, rounding_unit(options_.precision),
-                     summary.final_cost, least, columns);
+  ColumnFacts columns = columns_at(x, summary.final_cost);
+  // A gradient of exactly 0 at the start may be that of a kink in some rows alone.
+  const bool none =
+      summary.num_successful_steps == 0 && summary.iterations.front().gradient_max_norm == 0;
+  const std::vector<std::uint32_t> vanished =
+      none ? moving_unknowns(problem_.model)
+           : vanished_columns(problem_.model, columns.squares, x, start, summary.final_cost);
+  if (vanished.empty() && !rows_.has_dependent_columns(x)) return std::nullopt;
+  const double unit = rounding_unit(options_.precision), cost = summary.final_cost;
+  // Steps of a descent do not come from the columns: none of these decides along a direction.
+  const std::vector<double> squares = none ? std::vector<double>() : columns.squares;
+  std::ranges::fill(columns.squares, 0.0);
+  if (auto found = saddle_step(engines_.here(), problem_, unit, cost, least, columns)) return found;
+  return kink_step(engines_.here(), problem_, vanished, squares, cost, least);
 }
 
 }  // namespace topograd

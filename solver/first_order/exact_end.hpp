@@ -30,8 +30,9 @@ class ExactEnd {
   bool denies(std::span<const double> x, const Summary& summary, double promised, double least);
   /// A damped step of the exact model from x that gains more than `least`.
   std::optional<ExactStep> step(std::span<const double> x, const Summary& summary, double least);
-  /// A point of lower cost beside x, if a column of the Jacobian has vanished there: where an
-  /// unknown is at the zero of a square, the gradient says nothing about both sides.
+  /// A point of lower cost beside x, if a column of the Jacobian has vanished there, or depends on
+  /// others: where an unknown is at the zero of a square or at a kink, and where two terms are the
+  /// same, the gradient says nothing about both sides.
   ///
   ///   start  of the solve
   std::optional<ExactStep> leave_saddle(std::span<const double> x, std::span<const double> start,

@@ -18,6 +18,8 @@ using Wide = long double;
 
 // Rounding above this share of the residuals hides cosines that a verdict is about.
 constexpr double kHides = 1e-2;
+// Rounding above this share leaves nothing to claim.
+constexpr double kAll = 0.1;
 // Residuals below this share of their terms, or of those at the start, are zero; and units of
 // rounding below which they are.
 constexpr double kZero = 1e-10, kZeroUnits = 64;
@@ -113,6 +115,8 @@ bool ResidualRounding::hides(Precision precision, double start) const {
   const double zero = std::max(kZero, kZeroUnits * rounding_unit(precision));
   return rounding > kHides * residuals && rounding > zero * terms && rounding > zero * start;
 }
+
+bool ResidualRounding::is_all() const { return rounding > kAll * residuals; }
 
 std::string ResidualRounding::text() const {
   return platform::formatted(

@@ -23,6 +23,8 @@ struct ResidualRounding {
   ///
   ///   start  of the solve: the root mean square of all residuals
   bool hides(Precision precision, double start) const;
+  /// True if the residuals are hardly more than rounding: a verdict about them says nothing.
+  bool is_all() const;
   /// "; rounding hides the minimum: …".
   std::string text() const;
   /// What rounding may do to the cost of this many rows.

@@ -633,17 +633,18 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
   if (failed || !rules_.may_ask_exactly() || summary_.num_iterations() >= options_.max_iterations ||
       summary_.unknowns > kMostCurved)
     return false;
-  bool vanished = false;
-  for (std::size_t k = 0; k < squares.size() && !vanished; ++k) {
-    const double size = std::max(std::abs(x[k]), std::abs(x[k] - first_[k]));
-    const bool moves = model_.model.constant.empty() || model_.model.constant[k] == 0;
-    vanished = moves && LostColumns::has_vanished(squares[k], size, point().cost);
-  }
-  if (!vanished) return false;
-  const double before = point().cost;
-  const std::optional<ExactStep> found =
-      saddle_step(engines.here(), model_, rounding_unit(options_.precision), before,
-                  rules_.least_contradiction(), column_facts());
+  const double before = point().cost, least = rules_.least_contradiction();
+  // A gradient of exactly 0 at the start may be that of a kink in some rows alone.
+  const bool none = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0;
+  const std::vector<std::uint32_t> vanished =
+      none ? moving_unknowns(model_.model)
+           : vanished_columns(model_.model, squares, x, first_, before);
+  if (vanished.empty()) return false;
+  std::optional<ExactStep> found = saddle_step(
+      engines.here(), model_, rounding_unit(options_.precision), before, least, column_facts());
+  if (!found)
+    found = kink_step(engines.here(), model_, vanished, none ? std::span<const double>() : squares,
+                      before, least);
   if (!found) {
     linearize(engines, solver);
     return false;

@@ -524,7 +524,9 @@ struct Solver::Impl {
         residual_rounding(state_.model, state_.best.x, summary.precision);
     const double start = std::sqrt(2 * std::max(summary.initial_cost, 0.0) /
                                    static_cast<double>(state_.model.model.rows));
-    if (found.hides(summary.precision, start)) summary.message += found.text();
+    if (!found.hides(summary.precision, start)) return;
+    summary.message += found.text();
+    if (found.is_all()) summary.termination = Termination::NO_CONVERGENCE;
   }
 
   /// As the solve left them: branches may have brought new ones.

@@ -60,8 +60,10 @@ TEST(Rounding, OfResidualsIsNamedByVerdicts) {
           EXPECT_EQ(is_hidden(summary), at.hidden)
               << name(at.precision) << ", " << name(method) << ", offset " << at.offset << ", unit "
               << unit << ", size " << size << ": " << summary.message;
-          if (method == Method::levenberg_marquardt) {
-            EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+          if (method == Method::levenberg_marquardt || at.hidden) {
+            EXPECT_EQ(summary.termination,
+                      at.hidden ? Termination::NO_CONVERGENCE : Termination::CONVERGENCE)
+                << name(method) << at.offset << summary.message;
           }
         }
       }
@@ -105,7 +107,7 @@ TEST(Rounding, APerfectFitIsNotHidden) {
 // No step lowers the cost where rounding is larger than what steps promise: the radius shrinks to
 // nothing. It was said to be a kink.
 TEST(Rounding, IsNoKink) {
-  for (const double offset : {1e4, 2e4, 5e4}) {
+  for (const double offset : {5e3, 1e4}) {
     Decay fit(offset);
     const Summary summary = fit.solve_by(Method::levenberg_marquardt, Precision::f32);
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;

@@ -131,6 +131,83 @@ TEST(Descents, ASaddleIsNoMinimum) {
   }
 }
 
+/// Sets residuals whose derivatives by unknowns are 0 at a start of 0, without being flat there.
+void add_kink(Problem& problem, const Parameters& x, int kind, double unit) {
+  const Value a = x[0] / unit, b = x[1] / unit;
+  switch (kind) {
+    case 0: problem.add_residual(abs(a) - 1.0); break;
+    case 1: problem.add_residual({hypot(a, b) - 2.0, a - b}); break;
+    case 2: problem.add_residual(square(square(a)) - 1.0); break;
+    case 3: problem.add_residual({abs(a) - 1.0, abs(b) - 3.0, 0.1 * a * b}); break;
+    case 4:
+      for (int i = 0; i < 9; ++i)
+        problem.add_residual(abs(0.5 * i * a + b) - std::abs(0.5 * i * 2 - 3));
+      break;
+    default: problem.add_residual({max(abs(a), abs(b)) - 1.0, 0.5 * (a - b)});
+  }
+}
+
+// At a kink the derivative counts as 0, also at one that is a maximum, and second derivatives say
+// nothing: the cost beside it does.
+TEST(Descents, AKinkThatIsAMaximumIsNoMinimum) {
+  std::vector<Way> all = ways();
+  for (const Method method : {Method::levenberg_marquardt, Method::dogleg, Method::gauss_newton}) {
+    all.push_back({std::string(name(method)), {.backend = Backend::cpu, .method = method}});
+    if (method != Method::levenberg_marquardt) continue;
+    all.push_back(
+        {"pcg", {.backend = Backend::cpu, .method = method, .linear_solver = LinearSolver::pcg}});
+  }
+  for (const Way& way : all) {
+    for (int kind = 0; kind < 6; ++kind) {
+      for (const double unit : {1.0, 1e12, 1e-12}) {
+        std::vector<double> x = {0, 0};
+        Problem problem;
+        add_kink(problem, problem.add_parameters(x), kind, unit);
+        SolverOptions options = way.options;
+        const Summary summary = solve(problem, options);
+        const std::string where = way.name + ", kink " + std::to_string(kind) + ", unit " +
+                                  std::to_string(unit) + ": " + summary.message;
+        EXPECT_GT(summary.num_successful_steps, 0) << where;
+        EXPECT_LT(summary.final_cost, (kind == 4 ? 0.5 : 0.1) * summary.initial_cost) << where;
+      }
+    }
+  }
+}
+
+// A kink that is a minimum is one, and so is an unknown that nothing reads.
+TEST(Descents, AKinkThatIsAMinimumIsOne) {
+  std::vector<Way> all = ways();
+  all.push_back({"lm", {.backend = Backend::cpu}});
+  for (const Way& way : all) {
+    for (const double unit : {1.0, 1e12, 1e-12}) {
+      std::vector<double> x = {0, 3 * unit};
+      Problem problem;
+      problem.add_residual(abs(problem.add_parameters(x)[0] / unit) + 1.0);
+      const Summary summary = solve(problem, way.options);
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << way.name << summary.message;
+      EXPECT_EQ(x, (std::vector<double>{0, 3 * unit})) << way.name;
+    }
+  }
+}
+
+// Two terms that are the same stay so along every gradient, down to a saddle at which their columns
+// are equal.
+TEST(Descents, EqualTermsArePartedAtASaddle) {
+  for (const Way& way : ways()) {
+    std::vector<double> x = {1, 1, 1, 1};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    for (int i = 0; i < 50; ++i) {
+      const double t = 4.0 * i / 49;
+      problem.add_residual(u[0] * exp(u[1] * -t) + u[2] * exp(u[3] * -t) -
+                           (2 * std::exp(-0.5 * t) + std::exp(-3 * t)));
+    }
+    const Summary summary = solve(problem, way.options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << way.name << summary.message;
+    EXPECT_LT(summary.final_cost, 1e-6 * summary.initial_cost) << way.name << summary.message;
+  }
+}
+
 // a exp(−b t) + c with a at 0 and b far out: a step in b promises so much that no damped step in
 // all unknowns is one in a, which takes nearly all of the cost. It said CONVERGENCE at 2.356.
 TEST(Descents, OneUnknownHidesNoOther) {
