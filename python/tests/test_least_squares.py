@@ -401,8 +401,8 @@ class AgainstScipy(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_steps_that_change_nothing_are_no_success_while_others_lower_the_cost(self):
-        """Exponentials that are next to nothing from the second time on, far from any other fit: all that
-        can be reached is the first point, and the others' squares are left. Steps in all unknowns
+        """Exponentials that are next to nothing from the second time on, far from any other fit: steps down
+        the gradient reach the first point alone, and the others' squares are left. Steps in all unknowns
         change nothing there, or overflow; SciPy ends at the start."""
         t = np.array([0.3, 0.55, 1.4, 2.2, 3.1, 4.6, 5.3, 6.9, 7.7, 8.8, 9.6])
         y = 5.3 * np.exp(-0.16 * t) + 7.4 * np.exp(-0.85 * t)
@@ -413,7 +413,7 @@ class AgainstScipy(unittest.TestCase):
                 bounds=(-INF, upper))
             with self.subTest(rate=rate):
                 self.assertTrue(got.success, got.message)
-                np.testing.assert_allclose(got.cost, np.sum(y[1:] ** 2) / 2, rtol=1e-6)
+                self.assertLessEqual(got.cost, (1 + 1e-6) * np.sum(y[1:] ** 2) / 2)
 
     def test_success_in_a_ball_is_a_minimum(self):
         """An array as x_scale limits steps, which says nothing about where a solve may end."""
