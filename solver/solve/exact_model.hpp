@@ -76,9 +76,8 @@ std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel
 /// length is found by bisection. None where there is none. The engine's point is as after
 /// exact_gain().
 ///
-///   unknowns  those that move. Where a column explains what a step changes, it has not vanished:
-///   an
-///             unknown of 1e-17 has no effect by its own size, either
+///   unknowns  those that are looked along. Where a column explains what a step changes, it has not
+///             vanished: an unknown of 1e-17 has no effect by its own size, either
 ///   squares   of the norms of all columns; empty: none explains anything
 ///   cost      at the point
 ///   least     gain that counts
