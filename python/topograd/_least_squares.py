@@ -40,6 +40,9 @@ _MOST_AFTER = 2.0
 _MOST_KINKS = 4
 #: Times that a solve goes on with another grid of times.
 _MOST_GRIDS = 8
+#: Share of the residuals by which a step beside a kink changes them, share below which an unknown of its own
+#: size has no effect on them, and the exponent of the longest such step.
+_BESIDE_A_KINK, _VANISHED, _LARGEST_EXPONENT = 1e-4, 1e-12, 1000
 #: Steps in a row that change the cost by rounding alone, after which a solve ends.
 _STALLED = 6
 #: Share of the cost that a Gauss-Newton step may gain from where a solve ends, and operations up to
@@ -1001,34 +1004,67 @@ def _is_perfect(a: _Arguments, found: Result, integrated: float) -> bool:
     return bool(np.dot(f, f) <= share * np.sum((np.abs(jacobian) @ np.abs(found["x"])) ** 2))
 
 
+def _length_that_changes(change: Callable[[float], float]) -> float:
+    """The power of two from which on a step changes the residuals by a share of them; 0: there is none. The
+    units of an unknown whose derivative is zero are found by bisection of the exponent."""
+    low, high = -_LARGEST_EXPONENT, _LARGEST_EXPONENT
+    if not change(2.0**high) > _BESIDE_A_KINK:
+        return 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if change(2.0**middle) > _BESIDE_A_KINK:
+            high = middle
+        else:
+            low = middle
+    return 2.0**high
+
+
 def _beyond_a_kink(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
                    options: dict) -> Result:
     """The solve from beside its result, if the cost is smaller there: |x| and x² have the derivative 0
-    at 0, where SciPy's differences lead away. Looks along unknowns with that derivative, and along
-    all if no step was made."""
+    at 0, where SciPy's differences lead away. Looks along unknowns whose derivative has vanished, and along
+    all if no step was made, as far as residuals change by some shares of them."""
     x, f = found["x"], found["fun"]
-    at_start = found["summary"].accepted == 0
-    if not at_start and found["grad"].all() or x.size * f.size > _DENSE or found["cost"] == 0.0:
+    jacobian, at_start = dict.get(found, "jac"), found["summary"].accepted == 0
+    if x.size * f.size > _DENSE or found["cost"] == 0.0:
         return found
-    largest = abs(csr_matrix(found["jac"])).max(axis=0).toarray().ravel()
-    still = np.flatnonzero((largest == 0) | at_start)
+    if not isinstance(jacobian, np.ndarray):
+        if not at_start and found["grad"].all():
+            return found
+        jacobian = abs(csr_matrix(found["jac"])).max(axis=0).toarray()
+    largest, size = np.max(np.abs(jacobian), axis=0, initial=0.0), np.max(np.abs(f))
+    vanished = (largest == 0) | (x != 0) & (largest * np.abs(x) <= _VANISHED * size)
     moved, least = x.copy(), found["cost"]
-    for k in still:
-        for step in np.outer((1e-4, _EPS**0.5), (1, -1)).ravel() * max(1.0, abs(x[k])):
-            beside = moved.copy()
-            beside[k] = x[k] + step
-            if not a.lower[k] <= beside[k] <= a.upper[k]:
-                continue
+
+    def rows_at(k: int, step: float) -> np.ndarray | None:
+        """None if there are none, or a bound is nearer."""
+        beside = moved.copy()
+        beside[k] = x[k] + step
+        if not a.lower[k] <= beside[k] <= a.upper[k]:
+            return None
+        try:
             with np.errstate(all="ignore"):
-                cost = _cost(a, evaluate(beside))
-            if cost < least - 1e-13 * found["cost"] - _gain_within(a.gtol, step):
-                moved, least = beside, cost
+                return evaluate(beside)
+        except (ArithmeticError, ValueError):
+            return None
+
+    def change(k: int, step: float) -> float:
+        there = rows_at(k, step)
+        share = math.nan if there is None else float(np.max(np.abs(there - f)) / size)
+        return math.inf if math.isnan(share) else share
+
+    for k in np.flatnonzero(vanished | at_start):
+        for side in (1.0, -1.0):
+            length = (_length_that_changes(lambda by: change(k, side * by)) if vanished[k]
+                      else _BESIDE_A_KINK * size / largest[k])
+            for step in side * length * np.array((1e3, 1.0, 1e-3)):
+                there = rows_at(k, step) if length > 0 else None
+                cost = math.nan if there is None else _cost(a, there)
+                if cost < least - 1e-13 * found["cost"] - _gain_within(a.gtol, step):
+                    moved[k], least = x[k] + step, cost
     if np.array_equal(moved, x):
         return found
-    start, a.x0 = a.x0, moved
-    again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
-    a.x0 = start
-    return again if again is not None and again["cost"] < found["cost"] else found
+    return _lower_from(a, found, moved, evaluate(moved.copy()), trace, rows, evaluate, options) or found
 
 
 def _free(a: _Arguments, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@
 #include "adam.hpp"
 #include "control.hpp"
 #include "descent.hpp"
+#include "exact_end.hpp"
 #include "lbfgs.hpp"
 #include "newton.hpp"
 #include "row_model.hpp"
@@ -99,10 +100,11 @@ class LastCheck {
   /// All outlive it.
   ///
   ///   start  of the solve
-  LastCheck(const Objective& objective, RowModel& rows, const ManifoldCost* manifolds,
-            std::vector<double> start, const SolverOptions& options)
+  LastCheck(const Objective& objective, RowModel& rows, ExactEnd& exact,
+            const ManifoldCost* manifolds, std::vector<double> start, const SolverOptions& options)
       : objective_(objective),
         rows_(rows),
+        exact_(exact),
         manifolds_(manifolds),
         start_(std::move(start)),
         options_(options) {}
@@ -130,6 +132,35 @@ class LastCheck {
     const double zero = std::min(claimed(summary), kZero * summary.initial_cost);
     const double change = cost_resolution(options_, summary.final_cost, summary.final_cost);
     return improve(rows_, objective_, {change, zero, kMostPromised}, x, options_, summary);
+  }
+
+  /// What becomes of an end that the linear model denies: second derivatives confirm it, or give
+  /// the next step, or it is none.
+  EndByRows decide(std::span<double> x, Summary& summary) const {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
+    const double least = kMostPromised * claimed(summary);
+    std::vector<double> gradient(objective_.steps());
+    objective_.evaluate(x, gradient);
+    Box(objective_).project(x, gradient);
+    const RowModel::Linearised here = rows_.linearise(x, gradient);
+    const double promised = here.steps ? here.steps->promised(0) : 0;
+    if (!exact_.denies(x, summary, promised, least)) return EndByRows::agrees;
+    const std::optional<ExactStep> step = exact_.step(x, summary, least);
+    if (!step) return EndByRows::denied;
+    return take(*step, x, summary) ? EndByRows::improved : EndByRows::stopped;
+  }
+  /// Goes on from a saddle at which a column has vanished, also if the square of its gradient has
+  /// underflowed so that no direction leads down. False if there is none, or the caller's callback
+  /// ends the solve.
+  bool leaves_saddle(std::span<double> x, Summary& summary) const {
+    const bool ended = summary.termination == Termination::CONVERGENCE ||
+                       summary.termination == Termination::FAILURE;
+    if (!ended || ends_by_gradient(options_) || !options_.scale_free ||
+        summary.num_iterations() >= options_.max_iterations)
+      return false;
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
+    const std::optional<ExactStep> step = exact_.leave_saddle(x, start_, summary, claimed(summary));
+    return step && take(*step, x, summary);
   }
 
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
@@ -168,6 +199,19 @@ class LastCheck {
   // The decrease that a gradient may promise, in units of the one that the message claims.
   static constexpr double kMostPromised = 10;
 
+  /// Moves x. False if the callback ends the solve.
+  bool take(const ExactStep& step, std::span<double> x, Summary& summary) const {
+    std::ranges::copy(step.x, x.begin());
+    std::vector<double> gradient(objective_.steps());
+    const double cost = objective_.evaluate(x, gradient);
+    Box(objective_).project(x, gradient);
+    return record_step_beside({.cost = cost,
+                               .cost_change = summary.final_cost - cost,
+                               .step_norm = step.step_norm,
+                               .evaluations = 1},
+                              norms_of(gradient), options_, summary);
+  }
+
   /// The decrease that may be left after CONVERGENCE.
   double claimed(const Summary& summary) const {
     const double gained = summary.initial_cost - summary.final_cost;
@@ -183,11 +227,16 @@ class LastCheck {
 
   const Objective& objective_;
   RowModel& rows_;
+  ExactEnd& exact_;
   const ManifoldCost* manifolds_;
   std::vector<double> start_;
   const SolverOptions& options_;
   int returns_ = 0;
 };
+
+constexpr const char* kCurvedValley =
+    "steps bring no more, but the linear model of the residuals promises what the cost does not "
+    "follow, and second derivatives know no minimum here (a curved valley)";
 
 /// Runs a descent until neither a saddle, the gradient nor a step of the row model speaks against
 /// its end.
@@ -197,11 +246,17 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, bool escap
                         const Run& run) {
   do {
     do run();
-    while (escapes && escape(objective, x, options, summary));
+    while ((escapes && escape(objective, x, options, summary)) || check.leaves_saddle(x, summary));
     const bool contradicted = check.contradicts(x, summary);
-    const EndByRows by_rows = check.improve_by_rows(x, summary);
+    EndByRows by_rows = check.improve_by_rows(x, summary);
+    if (by_rows == EndByRows::denied) by_rows = check.decide(x, summary);
     if (by_rows == EndByRows::agrees || by_rows == EndByRows::stopped) return;
     if (by_rows == EndByRows::unknown && !contradicted) return;
+    if (by_rows == EndByRows::denied) {
+      summary.termination = Termination::NO_CONVERGENCE;
+      summary.message = kCurvedValley;
+      return;
+    }
   } while (check.returns());
   summary.termination = Termination::NO_CONVERGENCE;
   summary.message += "; but the gradient promises more";
@@ -267,7 +322,8 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
   const bool escapes = problem.energy_count() > 0;
   RowModel rows(engines, problem_model, options.precision,
                 curved ? &on_manifolds->space() : nullptr);
-  LastCheck check(objective, rows, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
+  ExactEnd exact(engines, problem_model, rows, options);
+  LastCheck check(objective, rows, exact, curved ? &*on_manifolds : nullptr, {x.begin(), x.end()},
                   options);
   if (checkpoints != nullptr)
     checkpoints->keep([&check](ir::StateRecord& record) { check.transfer(record); });

@@ -2,6 +2,7 @@
 #include "row_model.hpp"
 
 #include "../../runtime/linear/dense.hpp"
+#include "../step_control/convergence.hpp"
 #include "control.hpp"
 #include "descent.hpp"
 
@@ -22,11 +23,13 @@ constexpr double kAlike = 100;
 constexpr double kMostWork = 1e8;
 // Pivots of J with columns of norm 1 below this share of the largest one are left out: rounding
 // hides them.
-double least_pivot(Precision precision) { return precision == Precision::f64 ? 1e-15 : 1e-7; }
+double least_pivot(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 // Residuals below this share of the terms J x that they are sums of count as zero.
 constexpr double kHidden = 1e-10;
 // Parts of the step down the gradient to try.
 constexpr double kParts[] = {1, 1.0 / 4, 1.0 / 16};
+// Coordinates that are moved alone.
+constexpr std::size_t kMostAlone = 32;
 // Steps by rows after one end of a descent, and the gain of good ones.
 constexpr int kMostSteps = 200;
 constexpr double kLeastShare = 1e-3, kGoodShare = 0.75;
@@ -190,9 +193,21 @@ Eigen::MatrixXd RowModel::dense(std::span<const double> x, std::span<const std::
   return out;
 }
 
+RowModel::Columns RowModel::columns_at(std::span<const double> x) {
+  Columns out{.squares = squared_norms(x)};
+  out.terms = terms(x, out.squares);
+  return out;
+}
+
+bool RowModel::has_dependent_columns(std::span<const double> x) {
+  const std::vector<double> all(columns(), 1.0);  // a gradient that leaves no coordinate out
+  const Linearised here = linearise(x, all);
+  return here.steps && !here.steps->has_full_rank();
+}
+
 RowModel::Linearised RowModel::linearise(std::span<const double> x, std::span<const double> g) {
-  const std::vector<double> squares = squared_norms(x);
-  Linearised out{.downhill = std::vector<double>(g.size(), 0.0), .terms = terms(x, squares)};
+  const auto [squares, terms] = columns_at(x);
+  Linearised out{.downhill = std::vector<double>(g.size(), 0.0), .terms = terms};
   for (std::uint32_t k = 0; k < g.size(); ++k) {
     if (g[k] == 0 || !std::isnormal(squares[k])) continue;
     out.downhill[k] = -g[k] / squares[k];
@@ -305,36 +320,77 @@ bool find_step(const RowModel::Linearised& here, double least, double noise, dou
   }
 }
 
+/// Looks at a step in one coordinate that gains more than `least`, those that promise most first.
+/// False if there is none.
+bool find_single_step(const RowModel::Linearised& here, double least, StepsBeside& point) {
+  const std::span<const double> g = point.gradient();
+  const auto promised = [&](std::uint32_t k) { return -g[k] * here.downhill[k] / 2; };
+  std::vector<std::uint32_t> some;
+  for (const std::uint32_t k : here.moving)
+    if (promised(k) > least) some.push_back(k);
+  std::ranges::sort(some, [&](std::uint32_t a, std::uint32_t b) {
+    return promised(a) != promised(b) ? promised(a) > promised(b) : a < b;
+  });
+  some.resize(std::min(some.size(), kMostAlone));
+  std::vector<double> step(g.size());
+  for (const std::uint32_t k : some) {
+    step[k] = here.downhill[k];
+    for (const double length : kParts)
+      if (point.look(step, length) > least) return true;
+    step[k] = 0;
+  }
+  return false;
+}
+
+/// What one step by rows comes to.
+enum class OneStep {
+  none,     ///< none promises enough
+  refused,  ///< the cost follows none
+  found,    ///< the point has looked at it
+};
+
+OneStep find_any_step(const RowModel::Linearised& here, double least, double noise, double& lambda,
+                      StepsBeside& point) {
+  if (!(here.steps->promised(0) > least)) return OneStep::none;
+  if (find_step(here, kLeastShare * least, noise, lambda, point)) return OneStep::found;
+  lambda = 0;
+  return find_single_step(here, std::max(least, noise), point) ? OneStep::found : OneStep::refused;
+}
+
+/// A part of the step down the gradient, for problems for which others take long.
+EndByRows step_downhill(const RowModel::Linearised& here, double least, StepsBeside& point) {
+  for (const double length : kParts) {
+    if (point.look(here.downhill, length) > least)
+      return point.take() ? EndByRows::improved : EndByRows::stopped;
+  }
+  return EndByRows::unknown;
+}
+
 }  // namespace
 
 EndByRows improve(RowModel& rows, const Objective& objective, const LeastGain& asked,
                   std::span<double> x, const SolverOptions& options, Summary& summary) {
   if (!rows.exists()) return EndByRows::unknown;
   StepsBeside point(objective, x, options, summary);
-  const double start = point.cost();
+  const double start = point.cost(), most = most_optimality(options.function_tolerance);
   double lambda = 0, least = 0;
+  EndByRows end = EndByRows::agrees;
   int steps = 0;
   for (; steps < kMostSteps; ++steps) {
     const RowModel::Linearised here = rows.linearise(x, point.gradient());
     const double hidden = kHidden * here.terms;
     least = asked.factor * std::max(asked.change, std::min(asked.zero, hidden * hidden / 2));
     if (here.moving.empty()) return EndByRows::agrees;
-    if (!here.steps) {
-      for (const double length : kParts) {
-        if (point.look(here.downhill, length) > least)
-          return point.take() ? EndByRows::improved : EndByRows::stopped;
-      }
-      return EndByRows::unknown;
-    }
+    if (!here.steps) return step_downhill(here, least, point);
     const double noise = kCostUnits * cost_unit(options) * std::abs(point.cost());
-    if (!(here.steps->promised(0) > least) ||
-        !find_step(here, kLeastShare * least, noise, lambda, point))
-      break;
+    const OneStep found = find_any_step(here, least, noise, lambda, point);
+    if (found == OneStep::refused && here.steps->promised(0) > most * most * point.cost())
+      end = EndByRows::denied;
+    if (found != OneStep::found) break;
     if (!point.take()) return EndByRows::stopped;
   }
   // Steps that were ended by their number would have gone on.
-  const bool improved = steps == kMostSteps || start - point.cost() > least;
-  return improved ? EndByRows::improved : EndByRows::agrees;
+  return steps == kMostSteps || start - point.cost() > least ? EndByRows::improved : end;
 }
 
 }  // namespace topograd

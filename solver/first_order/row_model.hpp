@@ -30,6 +30,8 @@ class RowSteps {
            const Eigen::VectorXd& residuals, double least_pivot);
 
   bool is_finite() const { return moved_.allFinite(); }
+  /// True if rounding hides none of the singular values.
+  bool has_full_rank() const { return values_.size() == norms_.size(); }
   /// The step with the damping λ of the columns of norm 1, by column.
   Eigen::VectorXd step(double lambda) const;
   /// What the model promises of it.
@@ -78,6 +80,15 @@ class RowModel {
     double terms = 0;                   ///< √Σ (‖J_i‖ x_i)²
   };
   Linearised linearise(std::span<const double> x, std::span<const double> g);
+  /// ‖J_i‖² by coordinate, and √Σ (‖J_i‖ x_i)². Looks at x.
+  struct Columns {
+    std::vector<double> squares;
+    double terms = 0;
+  };
+  Columns columns_at(std::span<const double> x);
+  /// True if columns that are not zero are combinations of others but for rounding; false where to
+  /// know takes long.
+  bool has_dependent_columns(std::span<const double> x);
 
   /// Saves or restores the scales.
   void transfer(ir::StateRecord& record);
@@ -119,14 +130,16 @@ struct LeastGain {
 enum class EndByRows {
   unknown,   ///< nothing
   agrees,    ///< no step of it gains as much
+  denied,    ///< none gains as much, but much more is promised: second derivatives decide
   improved,  ///< some have, and the descent goes on from there
   stopped,   ///< some have, and the caller's callback ends the solve
 };
 
 /// Takes damped Gauss–Newton steps from the end of a descent while they promise to gain more than
 /// `least`, the damping growing from none where the cost does not follow. Moves x there and records
-/// the steps. For problems for which those take long, one part of the step down the gradient in the
-/// units of the columns.
+/// the steps. Where the cost follows none, steps in single coordinates are tried: what one of them
+/// gains does not depend on how far the others may go. For problems for which those take long, one
+/// part of the step down the gradient in the units of the columns.
 EndByRows improve(RowModel& rows, const Objective& objective, const LeastGain& least,
                   std::span<double> x, const SolverOptions& options, Summary& summary);
 

@@ -102,6 +102,51 @@ struct Model {
   }
 };
 
+/// Costs beside a point along one unknown.
+class Beside {
+ public:
+  Beside(runtime::Engine& engine, const ProblemModel& model, std::vector<double> x)
+      : engine_(engine), model_(model.model), x_(std::move(x)), there_(x_) {}
+
+  double cost(std::uint32_t k, double step) {
+    there_[k] = x_[k] + step;
+    if (!model_.lower.empty()) there_[k] = std::clamp(there_[k], model_.lower[k], model_.upper[k]);
+    engine_.set_point(there_);
+    const double cost = engine_.cost();
+    at_ = std::exchange(there_[k], x_[k]);
+    return cost;
+  }
+  /// Moves to where the last cost was.
+  void take(std::uint32_t k) { x_[k] = there_[k] = at_; }
+  const std::vector<double>& x() const { return x_; }
+
+ private:
+  runtime::Engine& engine_;
+  const runtime::Model& model_;
+  std::vector<double> x_, there_;
+  double at_ = 0;
+};
+
+// Share of the cost by which a step beside a kink changes it, and the exponent of the longest one.
+constexpr double kBeside = 1e-4;
+constexpr int kLongest = 1000;
+// Change of the residuals by a column along such a step, as a share of them, that explains it.
+constexpr double kExplained = 1e-2 * kBeside;
+
+/// The power of two from which on a step along unknown k to this side changes the cost; 0: none.
+double length_that_changes(Beside& beside, std::uint32_t k, double side, double cost) {
+  const auto changes = [&](int exponent) {
+    return !(std::abs(beside.cost(k, side * std::ldexp(1.0, exponent)) - cost) <= kBeside * cost);
+  };
+  int low = -kLongest, high = kLongest;
+  if (!changes(high)) return 0;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (changes(middle) ? high : low) = middle;
+  }
+  return std::ldexp(1.0, high);
+}
+
 }  // namespace
 
 bool has_exact_model(runtime::Engine& engine, const ProblemModel& model) {
@@ -146,6 +191,40 @@ std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel&
   }
   engine.set_point(at->x);
   return std::nullopt;
+}
+
+std::optional<ExactStep> kink_step(runtime::Engine& engine, const ProblemModel& model,
+                                   std::span<const std::uint32_t> unknowns,
+                                   std::span<const double> squares, double cost, double least) {
+  std::vector<double> x(model.model.scalars);
+  engine.point(x);
+  Beside beside(engine, model, x);
+  double lowest = cost;
+  for (const std::uint32_t k : unknowns) {
+    double best = lowest - least, step = 0;
+    for (const double side : {1.0, -1.0}) {
+      const double length = length_that_changes(beside, k, side, lowest);
+      const double column = squares.empty() ? 0 : std::sqrt(squares[k]);
+      if (column * length > kExplained * std::sqrt(2 * lowest)) continue;
+      for (const double part : {1e3, 1.0, 1e-3}) {
+        const double there = length > 0 ? beside.cost(k, side * part * length) : lowest;
+        if (!(there < best)) continue;
+        best = there;
+        step = side * part * length;
+      }
+    }
+    if (step == 0) continue;
+    lowest = beside.cost(k, step);
+    beside.take(k);
+  }
+  ExactStep out{.x = beside.x(), .cost = lowest};
+  engine.set_point(out.x);
+  const bool found = lowest < cost && has_gradient(engine, x.size());
+  double squared = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) squared += (out.x[k] - x[k]) * (out.x[k] - x[k]);
+  out.step_norm = std::sqrt(squared);
+  engine.set_point(x);
+  return found ? std::optional(std::move(out)) : std::nullopt;
 }
 
 std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel& model,

@@ -70,4 +70,21 @@ std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel
                                      double unit, double cost, double least,
                                      const ColumnFacts& columns);
 
+/// A point of lower cost beside the engine's, along unknowns whose columns have vanished: at the
+/// kink of |x|, and at the zero of x⁴, second derivatives say nothing either. Steps are as long as
+/// it takes to change the cost by shares of it, so that units decide nothing: the exponent of their
+/// length is found by bisection. None where there is none. The engine's point is as after
+/// exact_gain().
+///
+///   unknowns  those that are looked along. Where a column explains what a step changes, it has not
+///             vanished: an unknown of 1e-17 has no effect by its own size, either
+///   squares   of the norms of all columns; empty: none explains anything
+///   cost      at the point
+///   least     gain that counts
+///
+/// Cost: some thirty evaluations for each unknown.
+std::optional<ExactStep> kink_step(runtime::Engine& engine, const ProblemModel& model,
+                                   std::span<const std::uint32_t> unknowns,
+                                   std::span<const double> squares, double cost, double least);
+
 }  // namespace topograd

@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../host/tangent_space.hpp"
 #include "../model/nonfinite.hpp"
+#include "../model/residual_rounding.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/convergence.hpp"
 #include "../step_control/line_search.hpp"
@@ -492,7 +493,15 @@ void Minimizer::check_bounds(Engines& engines, StepSolver& solver) {
   end(confirmed(engines, solver,
                 rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
                                     summary_.num_iterations())));
-  if (!control_.finished()) end(rules_.check_radius());
+  if (control_.finished()) return;
+  Verdict radius = rules_.check_radius();
+  if (radius.end == End::kink && model_.shares == nullptr) {
+    std::vector<double> x(model_.model.scalars);
+    engines.here().point(x);
+    radius = rules_.check_radius(residual_rounding(model_, x, options_.precision)
+                                     .noise(static_cast<double>(model_.model.rows)));
+  }
+  end(radius);
 }
 
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
@@ -624,17 +633,18 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
   if (failed || !rules_.may_ask_exactly() || summary_.num_iterations() >= options_.max_iterations ||
       summary_.unknowns > kMostCurved)
     return false;
-  bool vanished = false;
-  for (std::size_t k = 0; k < squares.size() && !vanished; ++k) {
-    const double size = std::max(std::abs(x[k]), std::abs(x[k] - first_[k]));
-    const bool moves = model_.model.constant.empty() || model_.model.constant[k] == 0;
-    vanished = moves && LostColumns::has_vanished(squares[k], size, point().cost);
-  }
-  if (!vanished) return false;
-  const double before = point().cost;
-  const std::optional<ExactStep> found =
-      saddle_step(engines.here(), model_, rounding_unit(options_.precision), before,
-                  rules_.least_contradiction(), column_facts());
+  const double before = point().cost, least = rules_.least_contradiction();
+  // A gradient of exactly 0 at the start may be that of a kink in some rows alone.
+  const bool none = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0;
+  const std::vector<std::uint32_t> vanished =
+      none ? moving_unknowns(model_.model)
+           : vanished_columns(model_.model, squares, x, first_, before);
+  if (vanished.empty()) return false;
+  std::optional<ExactStep> found = saddle_step(
+      engines.here(), model_, rounding_unit(options_.precision), before, least, column_facts());
+  if (!found)
+    found = kink_step(engines.here(), model_, vanished, none ? std::span<const double>() : squares,
+                      before, least);
   if (!found) {
     linearize(engines, solver);
     return false;

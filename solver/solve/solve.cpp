@@ -17,6 +17,7 @@
 #include "../model/inspect.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
+#include "../model/residual_rounding.hpp"
 #include "../session/session.hpp"
 #include "../solve_watch.hpp"
 #include "../step_control/trust_region.hpp"
@@ -28,7 +29,9 @@
 #include "solve_session.hpp"
 #include "step_watch.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <new>
 #include <span>
@@ -82,6 +85,7 @@ struct Solver::Impl {
     Summary& summary = state_.summary;
     if (watch_.interrupted())
       summary.message = Interrupts::came() ? Interrupts::message() : "interrupted";
+    describe_rounding();
     summary.advice = advise(summary);
     describe_branches();
     versions_ = state_.problem.versions();  // branches may have brought topologies
@@ -506,6 +510,23 @@ struct Solver::Impl {
   void write_back() noexcept {
     if (state_.summary.num_successful_steps == 0 || watch_.problem_ended()) return;
     state_.problem.write_x(state_.best.x);
+  }
+
+  /// Says so where residuals that are rounding have ended a solve.
+  void describe_rounding() {
+    Summary& summary = state_.summary;
+    const bool ended = summary.termination == Termination::CONVERGENCE ||
+                       summary.termination == Termination::NO_CONVERGENCE;
+    if (!ended || state_.constrained() || state_.model.shares != nullptr ||
+        state_.model.model.rows == 0)
+      return;
+    const ResidualRounding found =
+        residual_rounding(state_.model, state_.best.x, summary.precision);
+    const double start = std::sqrt(2 * std::max(summary.initial_cost, 0.0) /
+                                   static_cast<double>(state_.model.model.rows));
+    if (!found.hides(summary.precision, start)) return;
+    summary.message += found.text();
+    if (found.is_all()) summary.termination = Termination::NO_CONVERGENCE;
   }
 
   /// As the solve left them: branches may have brought new ones.

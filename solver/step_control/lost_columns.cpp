@@ -3,6 +3,9 @@
 
 #include "../../ir/machine/state_record.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace topograd {
 namespace {
 
@@ -60,6 +63,26 @@ void LostColumns::transfer(ir::StateRecord& record) {
   record.value("end before the turn", verdict_.end, End::interrupted);
   record.value("its number", verdict_.value);
   record.value("its bound", verdict_.bound);
+}
+
+std::vector<std::uint32_t> moving_unknowns(const runtime::Model& model) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t k = 0; k < model.scalars; ++k)
+    if (model.constant.empty() || model.constant[k] == 0) out.push_back(k);
+  return out;
+}
+
+std::vector<std::uint32_t> vanished_columns(const runtime::Model& model,
+                                            std::span<const double> squares,
+                                            std::span<const double> x,
+                                            std::span<const double> start, double cost) {
+  std::vector<std::uint32_t> out;
+  if (squares.empty()) return out;
+  for (const std::uint32_t k : moving_unknowns(model)) {
+    const double size = std::max(std::abs(x[k]), std::abs(x[k] - start[k]));
+    if (LostColumns::has_vanished(squares[k], size, cost)) out.push_back(k);
+  }
+  return out;
 }
 
 }  // namespace topograd

@@ -1,7 +1,12 @@
 // Unknowns that have moved to where they no longer change the residuals.
 #pragma once
 
+#include "../../runtime/model/model.hpp"
 #include "step_rules.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace topograd::ir {
 class StateRecord;
@@ -69,5 +74,15 @@ class LostColumns {
   double cost_ = 0;  // of the end before
   Verdict verdict_;
 };
+
+/// Unknowns that are not fixed.
+std::vector<std::uint32_t> moving_unknowns(const runtime::Model& model);
+/// Those of them whose columns have vanished at x.
+///
+///   squares  of the norms of the columns
+std::vector<std::uint32_t> vanished_columns(const runtime::Model& model,
+                                            std::span<const double> squares,
+                                            std::span<const double> x,
+                                            std::span<const double> start, double cost);
 
 }  // namespace topograd

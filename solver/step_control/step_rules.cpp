@@ -301,10 +301,10 @@ bool StepRules::still_falls() const {
   return last_change_ > share * least_cost_ && point_.cost > share * last_change_;
 }
 
-Verdict StepRules::check_radius() const {
+Verdict StepRules::check_radius(double measured) const {
   const double least = options_->min_trust_region_radius;
   if (!(region_.radius() <= least)) return {};
-  const double noise = rounding_noise();
+  const double noise = std::max(rounding_noise(), measured);
   // What ends a minimisation within augmented_lagrangian is judged there.
   if (!options_->scale_free || terms_.penalties)
     return {End::least_radius, region_.radius(), least};

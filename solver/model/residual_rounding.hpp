@@ -1,0 +1,41 @@
+// How much the residuals of a problem round at a point.
+#pragma once
+
+#include "../options.hpp"
+#include "model.hpp"
+
+#include <span>
+#include <string>
+
+namespace topograd {
+
+/// Root mean squares over some of the rows: residuals in the precision of a solve against those of
+/// long double. Constants within an expression count, which no derivative shows: x − 1e16 rounds by
+/// 1 whatever x is.
+struct ResidualRounding {
+  double rounding = 0;   ///< of the residuals
+  double residuals = 0;  ///< themselves
+  double terms = 0;      ///< changes of the residuals with the unknowns, by their own size
+
+  /// True if the residuals are rounding, so that no gradient and no step shows where their minimum
+  /// is. Not so for a fit that is perfect, whose residuals are as nothing beside their terms, or
+  /// beside what they were.
+  ///
+  ///   start  of the solve: the root mean square of all residuals
+  bool hides(Precision precision, double start) const;
+  /// True if the residuals are hardly more than rounding: a verdict about them says nothing.
+  bool is_all() const;
+  /// "; rounding hides the minimum: …".
+  std::string text() const;
+  /// What rounding may do to the cost of this many rows.
+  double noise(double rows) const;
+};
+
+/// Looks at a few rows of each term, and at more of them if they round by much. Rows of opaque code
+/// do not count, nor do losses.
+///
+/// Cost: a few dozen rows, evaluated one by one.
+ResidualRounding residual_rounding(const ProblemModel& model, std::span<const double> x,
+                                   Precision precision);
+
+}  // namespace topograd
