@@ -1,9 +1,9 @@
 // Second derivatives at the end of a descent for a sum of squares of few unknowns.
 #pragma once
 
+#include "../model/exact_model.hpp"
 #include "../options.hpp"
 #include "../session/engines.hpp"
-#include "../solve/exact_model.hpp"
 #include "../summary.hpp"
 #include "row_model.hpp"
 

@@ -3,6 +3,7 @@
 
 #include "../checkpoint/checkpoints.hpp"
 #include "../linear/step_solver.hpp"
+#include "../model/exact_model.hpp"
 #include "../model/inspect.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"
@@ -12,7 +13,6 @@
 #include "../step_control/step_rules.hpp"
 #include "../step_control/trust_region.hpp"
 #include "../summary.hpp"
-#include "exact_model.hpp"
 
 #include <cstdint>
 #include <optional>

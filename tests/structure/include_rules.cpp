@@ -132,7 +132,7 @@ const Arrows kSubfolders = {
     {"solver/host", {"solver/linear", "solver/model"}},
     {"solver/linear", {"solver/linear/factor"}},
     {"solver/linear/factor", {"solver/plan", "solver/step_control"}},
-    {"solver/model", {"solver"}},
+    {"solver/model", {"solver/step_control"}},
     {"solver/plan", {"solver"}},
     {"solver/sensitivity", {"solver/session"}},
     {"solver/session", {"solver/host"}},

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
-#include "../model/model.hpp"
 #include "../step_control/newton_decrement.hpp"
+#include "model.hpp"
 
 #include <optional>
 #include <span>
