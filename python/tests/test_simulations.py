@@ -449,6 +449,24 @@ class Scan(unittest.TestCase):
                 np.testing.assert_allclose(sensitivity.vjp(seed, m) @ change, seed @ by_measured, 1e-7)
                 np.testing.assert_allclose(sensitivity.vjp(seed, u) @ change, seed @ by_forces, 1e-6)
 
+    def test_trajectories_of_many_lengths(self):
+        """Each has as many steps as its data say: a product with 0 leaves the others out."""
+        lengths = np.array([300, 40, 171, 299, 120])
+        present = (np.arange(300) < lengths[:, None]).astype(float)
+        truth = np.array([1.0, 0.8]) + 0.1 * RNG.normal(size=(5, 2))
+
+        def rows(p, measured, there):
+            y = topograd.scan(len(there), 0.3, lambda k, y: y + 0.02 * (p[0] - p[1] * np.tanh(y)))
+            return there * (y[1:] - measured)
+
+        measured = np.array([rows(p, 0.01 * RNG.normal(size=300), there) for p, there in zip(truth, present)])
+        found = topograd.least_squares_many(rows, np.full((5, 2), 0.5), (measured, present), ftol=1e-14, xtol=1e-14)
+        for k, length in enumerate(lengths):
+            alone = scipy.optimize.least_squares(
+                lambda p: rows(p, measured[k, :length], np.ones(length)), np.full(2, 0.5), ftol=1e-14, xtol=1e-14)
+            np.testing.assert_allclose(found.x[k], alone.x, 1e-6)
+            self.assertAlmostEqual(found.cost[k], alone.cost, delta=1e-9 * alone.cost)
+
     def test_bodies_that_differ_are_traced_step_by_step(self):
         def branch(p):
             return lambda k, y: y + p[0] if k % 2 == 0 else y * p[1]
