@@ -96,7 +96,7 @@ Sums look(const ProblemModel& model, std::span<const double> x, Precision precis
   std::size_t nodes = 0;
   for (const runtime::Term& term : model.model.terms) {
     const std::size_t size = term.batch->size(), length = term.topology->program.nodes.size();
-    if (term.energy || size == 0 || length > kLongest) continue;
+    if (term.energy || size == 0 || length > kLongest || term.batch->has_resident()) continue;
     const std::size_t step = std::max<std::size_t>(1, size / instances);
     for (std::size_t i = 0; i < size && nodes < kMostNodes; i += step, nodes += length) {
       if (precision == Precision::f32) {

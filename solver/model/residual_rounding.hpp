@@ -32,7 +32,7 @@ struct ResidualRounding {
 };
 
 /// Looks at a few rows of each term, and at more of them if they round by much. Rows of opaque code
-/// do not count, nor do losses.
+/// and those whose data are on a device do not count, nor do losses.
 ///
 /// Cost: a few dozen rows, evaluated one by one.
 ResidualRounding residual_rounding(const ProblemModel& model, std::span<const double> x,
