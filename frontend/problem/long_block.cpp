@@ -464,7 +464,9 @@ std::vector<LongBlocks::Instance> LongBlocks::trace_for_now(ProblemState& state)
   std::vector<Instance> instances;
   for (std::size_t k = 0; k < added_.size();) {
     const Added& first = added_[k];
-    Instance instance{first.id, {}};
+    const RawTape whole = first.block->tape();
+    Instance instance;
+    std::vector<std::uint32_t> rows;
     std::uint64_t next = 0;
     for (; k < added_.size() && added_[k].block == first.block; ++k) {
       const HostBlock* const block = state.blocks.change_host_block(added_[k].id);
@@ -472,32 +474,18 @@ std::vector<LongBlocks::Instance> LongBlocks::trace_for_now(ProblemState& state)
       if (!instance.blocks.empty() && block->row != next) break;
       next = block->row + block->rows;
       instance.blocks.push_back(*block);
+      const std::size_t at = added_[k].part ? added_[k].part->first() : 0;
+      const auto of = whole.rows.subspan(at, block->rows);
+      rows.insert(rows.end(), of.begin(), of.end());
     }
     if (instance.blocks.empty()) continue;
+    for (const HostBlock& block : instance.blocks) state.blocks.take_host_block(block.id);
+    put_back(state, first.part ? parts_.extract(whole.nodes, rows) : whole,
+             instance.blocks.front());
     instance.id = instance.blocks.front().id;
     instances.push_back(std::move(instance));
   }
-  for (const Instance& instance : instances) {
-    const RawTape raw = tape_of(instance);
-    for (const HostBlock& block : instance.blocks) state.blocks.take_host_block(block.id);
-    put_back(state, raw, instance.blocks.front());
-  }
   return instances;
-}
-
-/// The rows of an instance.
-RawTape LongBlocks::tape_of(const Instance& instance) {
-  const auto& function = *instance.blocks.front().function;
-  const auto* const part = dynamic_cast<const LongRows*>(&function);
-  if (part == nullptr) return dynamic_cast<const LongBlock&>(function).tape();
-  const RawTape whole = part->whole().tape();
-  std::vector<std::uint32_t> rows;
-  for (const HostBlock& block : instance.blocks) {
-    const auto of =
-        whole.rows.subspan(dynamic_cast<const LongRows&>(*block.function).first(), block.rows);
-    rows.insert(rows.end(), of.begin(), of.end());
-  }
-  return parts_.extract(whole.nodes, rows);
 }
 
 void LongBlocks::put_back(ProblemState& state, std::vector<Instance> instances) {

@@ -215,7 +215,6 @@ class LongBlocks {
     std::size_t count = 0;
     std::optional<bool> get_kernels;  ///< decided when there are many
   };
-  RawTape tape_of(const Instance& instance);
   /// True for a block of a structure that has so many blocks that kernels serve better: those that
   /// were added get them.
   bool are_many(ProblemState& state, std::uint64_t hash);

@@ -1,6 +1,7 @@
 // The Newton decrement and its step, from products with the Hessian.
 #include "exact_model.hpp"
 
+#include "../step_control/lost_columns.hpp"
 #include "../step_control/negative_curvature.hpp"
 
 #include <Eigen/Core>
@@ -25,11 +26,8 @@ std::vector<std::uint32_t> moving(const runtime::Model& model, std::span<const d
                                   std::span<const double> gradient) {
   std::vector<double> held(gradient.begin(), gradient.end());
   hold_at_bounds(model, x, held);
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t k = 0; k < x.size(); ++k) {
-    const bool fixed = !model.constant.empty() && model.constant[k] != 0;
-    if (!fixed && gradient[k] == held[k]) out.push_back(k);
-  }
+  std::vector<std::uint32_t> out = moving_unknowns(model);
+  std::erase_if(out, [&](std::uint32_t k) { return gradient[k] != held[k]; });
   return out;
 }
 
