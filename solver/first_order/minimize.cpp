@@ -134,8 +134,8 @@ class LastCheck {
     return improve(rows_, objective_, {change, zero, kMostPromised}, x, options_, summary);
   }
 
-  /// What becomes of an end that the linear model denies: second derivatives confirm it, or give
-  /// the next step, or it is none.
+  /// Judges an end that the linear model denies: second derivatives confirm it, or give the next
+  /// step, or there is no end here.
   EndByRows decide(std::span<double> x, Summary& summary) const {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
     const double least = kMostPromised * claimed(summary);

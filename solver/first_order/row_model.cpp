@@ -342,7 +342,7 @@ bool find_single_step(const RowModel::Linearised& here, double least, StepsBesid
   return false;
 }
 
-/// What one step by rows comes to.
+/// The result of one step by rows.
 enum class OneStep {
   none,     ///< none promises enough
   refused,  ///< the cost follows none

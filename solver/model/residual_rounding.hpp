@@ -27,7 +27,7 @@ struct ResidualRounding {
   bool is_all() const;
   /// "; rounding hides the minimum: …".
   std::string text() const;
-  /// What rounding may do to the cost of this many rows.
+  /// Returns by how much rounding may change the cost of this many rows.
   double noise(double rows) const;
 };
 

@@ -75,9 +75,9 @@ class LostColumns {
   Verdict verdict_;
 };
 
-/// Unknowns that are not fixed.
+/// Returns the unknowns that are not fixed.
 std::vector<std::uint32_t> moving_unknowns(const runtime::Model& model);
-/// Those of them whose columns have vanished at x.
+/// Returns the unknowns that are not fixed and whose columns have vanished at x.
 ///
 ///   squares  of the norms of the columns
 std::vector<std::uint32_t> vanished_columns(const runtime::Model& model,

@@ -181,8 +181,8 @@ class StepRules {
   Verdict check_settled() const;
   /// The end at the point: limits, then the radius.
   Verdict check_limits(double seconds, int iterations) const;
-  ///   noise  of the cost, where it is known from the residuals themselves
-  Verdict check_radius(double noise = 0) const;
+  ///   measured  noise of the cost, where it is known from the residuals themselves
+  Verdict check_radius(double measured = 0) const;
 
   // A trial.
 

@@ -69,7 +69,7 @@ TEST(Text, LiteralsKeepTheirBits) {
   }
 }
 
-// What follows a text in memory is no part of it.
+// A reader ends at the end of a text, whatever follows it in memory.
 TEST(Text, EndsWhereItEnds) {
   const std::string_view more = "program parameters=,";
   EXPECT_THROW(ir::parse(more.substr(0, more.size() - 1)), Error);

@@ -751,7 +751,7 @@ TEST(Components, StepsOfSimulationsAreStoredOnce) {
   }
 }
 
-/// What lanes leave of their components, by component.
+/// Keeps the results of lanes by component.
 struct LaneEnds final : ComponentSink {
   explicit LaneEnds(std::size_t count) : results(count), x(count) {}
   void finish(const ComponentGroup& /*group*/, std::size_t component, std::span<const double> at,
@@ -852,7 +852,7 @@ TEST(Components, SimulationsHandOnTangentsThatMove) {
   EXPECT_LT(kernel.parts()[0].outputs.size(), kernel.carried());
 }
 
-/// Whether the unknown after a component is fixed says nothing about its structure.
+/// The structure of a component does not depend on whether the unknown after it is fixed.
 TEST(Components, FixedNeighboursMakeNoGroup) {
   std::vector<double> x(60, 3.0);
   Problem problem;

@@ -680,6 +680,19 @@ TEST(RowModel, ScalesAreThereFromTheFirstLookOn) {
   }
 }
 
+/// ½ atan(x)², with a count of its evaluations.
+Objective half_square_of_atan(int& evaluations) {
+  return {.size = 1,
+          .evaluate =
+              [&evaluations](std::span<const double> at, std::span<double> g) {
+                ++evaluations;
+                const double r = std::atan(at[0]);
+                if (!g.empty()) g[0] = r / (1 + at[0] * at[0]);
+                return r * r / 2;
+              },
+          .plus = {}};
+}
+
 // Newton's step for atan(x) = 0 from just below 1.3917452 leads nearly as far to the other side:
 // its gain is above the rounding of the cost, but not a thousandth of what it promises.
 TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
@@ -689,15 +702,7 @@ TEST(RowModel, StepsGainAShareOfWhatTheyPromise) {
   problem.add_residual(atan(p.scalar(0)));
   Rows of(problem);
   int evaluations = 0;
-  const Objective objective{.size = 1,
-                            .evaluate =
-                                [&evaluations](std::span<const double> at, std::span<double> g) {
-                                  ++evaluations;
-                                  const double r = std::atan(at[0]);
-                                  if (!g.empty()) g[0] = r / (1 + at[0] * at[0]);
-                                  return r * r / 2;
-                                },
-                            .plus = {}};
+  const Objective objective = half_square_of_atan(evaluations);
   const double start = std::pow(std::atan(x[0]), 2) / 2;
   const SolverOptions options;
   Summary summary;
@@ -725,14 +730,8 @@ TEST(RowModel, StepsThatGainAThousandthAreTaken) {
   const Parameters p = problem.add_parameters(x, 1);
   problem.add_residual(atan(p.scalar(0)));
   Rows of(problem);
-  const Objective objective{.size = 1,
-                            .evaluate =
-                                [](std::span<const double> at, std::span<double> g) {
-                                  const double r = std::atan(at[0]);
-                                  if (!g.empty()) g[0] = r / (1 + at[0] * at[0]);
-                                  return r * r / 2;
-                                },
-                            .plus = {}};
+  int evaluations = 0;
+  const Objective objective = half_square_of_atan(evaluations);
   const double newton = (1 + x[0] * x[0]) * std::atan(x[0]);
   Summary summary;
   summary.initial_cost = summary.final_cost = std::pow(std::atan(x[0]), 2) / 2;
