@@ -27,6 +27,8 @@ constexpr double kSolved = 1e-3;
 // One that leaves this share of it has done nothing, and the next one with the same numbers would
 // do no more: multipliers follow.
 constexpr double kIdle = 0.9;
+// A violation that a step takes below this share is not least.
+constexpr double kFallsOn = 0.9;
 
 }  // namespace
 
@@ -168,7 +170,7 @@ bool AugmentedLagrangian::infeasible() {
   const bool least = run_.violation_is_least(1, 1, std::vector<double>(shift_.size(), 0.0));
   run_.penalties.set_weight(std::sqrt(rule_.mu));  // update() decides about the next multipliers
   run_.penalties.set_shifts(shift_);
-  return least;
+  return least && violation_left(run_) > kFallsOn;
 }
 
 void AugmentedLagrangian::run() {

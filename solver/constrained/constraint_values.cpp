@@ -293,6 +293,52 @@ void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<doub
   g -= all * change;
 }
 
+double violation_left(ConstrainedRun& run) {
+  if (!run.space.blocks().empty()) return 1;
+  const runtime::Engine& engine = run.inner.engine(runtime::Pass::cost);
+  const std::span<const double> x = run.inner.point();
+  const auto rows_at = [&](std::span<const double> at) {
+    Eigen::VectorXd out = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(run.rows()));
+    const std::vector<double> c =
+        constraint_values(run.model, engine, run.penalties.first_row(), at);
+    for (std::size_t row = 0; row < c.size(); ++row)
+      out[static_cast<Eigen::Index>(row)] =
+          run.scale[row] * (run.equality[row] ? c[row] : std::min(0.0, c[row]));
+    return out;
+  };
+  const Eigen::VectorXd here = rows_at(x);
+  std::vector<std::size_t> violated;
+  std::vector<double> units;
+  for (std::size_t row = 0; row < run.rows(); ++row) {
+    if (!run.equality[row] && here[static_cast<Eigen::Index>(row)] == 0) continue;
+    violated.push_back(row);
+    units.push_back(run.scale[row]);
+  }
+  if (violated.empty()) return 1;
+  Eigen::VectorXd c(static_cast<Eigen::Index>(violated.size()));
+  for (std::size_t k = 0; k < violated.size(); ++k)
+    c[static_cast<Eigen::Index>(k)] = here[static_cast<Eigen::Index>(violated[k])];
+  const ColumnMatrix all = scaled_gradients(run, {.rows = violated, .units = units, .kept = 0});
+  const Eigen::VectorXd gradient = all * c;
+  const ColumnMatrix free_coordinates =
+      projection(run, {gradient.data(), static_cast<std::size_t>(gradient.size())});
+  const ColumnMatrix derivatives = ColumnMatrix(free_coordinates * all).transpose();
+  const Eigen::VectorXd step = free_coordinates.transpose() * least_squares(derivatives, -c);
+  if (!step.allFinite()) return 1;
+  double left = 1;
+  for (const double length : {1.0, 0.5, 0.25, 0.125}) {
+    std::vector<double> there(x.begin(), x.end());
+    for (std::size_t k = 0; k < there.size(); ++k) {
+      there[k] += length * step[static_cast<Eigen::Index>(k)];
+      if (!run.model.model.lower.empty())
+        there[k] = std::clamp(there[k], run.model.model.lower[k], run.model.model.upper[k]);
+    }
+    const double share = rows_at(there).norm() / here.norm();
+    if (share < left) left = share;  // not NaN
+  }
+  return left;
+}
+
 std::string constraint_name(const Problem& problem, const ProblemModel& model, std::uint64_t row) {
   for (std::size_t t = 0; t < model.topologies.size(); ++t) {
     const std::size_t topology = model.topologies[t];

@@ -66,6 +66,15 @@ struct FittedRows {
 /// conjugate gradients instead.
 void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<double>& gradient);
 
+/// The violation at the best point along the step that meets linearised constraints as well as it
+/// can, as a share of that at the run's point, in units of `scale`. Gradients of the violation are
+/// small far from its minimum, too, where gradients of rows are nearly dependent.
+///
+/// 1 for problems with manifolds.
+///
+/// Cost: the constraints' Jacobian, a sparse least squares problem, and a few evaluations of rows.
+double violation_left(ConstrainedRun& run);
+
 /// "constraint "gap" #3": label and index in its batch.
 ///
 ///   row  of the model

@@ -636,9 +636,12 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
   const double before = point().cost, least = rules_.least_contradiction();
   // A gradient of exactly 0 at the start may be that of a kink in some rows alone.
   const bool none = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0;
-  const std::vector<std::uint32_t> vanished =
+  std::vector<std::uint32_t> vanished =
       none ? moving_unknowns(model_.model)
            : vanished_columns(model_.model, squares, x, first_, before);
+  // Coordinates of blocks on manifolds have no columns: single steps would lead off the manifold.
+  std::erase_if(vanished,
+                [&](std::uint32_t k) { return !squares.empty() && std::isnan(squares[k]); });
   if (vanished.empty()) return false;
   std::optional<ExactStep> found = saddle_step(
       engines.here(), model_, rounding_unit(options_.precision), before, least, column_facts());

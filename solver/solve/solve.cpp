@@ -34,6 +34,7 @@
 #include <cmath>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -335,7 +336,10 @@ struct Solver::Impl {
     Summary& summary = state_.summary;
     const bool goes_on = session_.is_open();
     if (!goes_on) session_.open();
-    const platform::EndableWork endable;  // StepWatch looks for the signal after each step
+    // StepWatch looks for the signal after each step. A checkpoint would have the bits of a step
+    // that ended early.
+    std::optional<platform::EndableWork> endable;
+    if (!state_.options.deterministic || state_.options.checkpoint.file.empty()) endable.emplace();
     try {
       if (goes_on) session_.go_on();
       run_method();

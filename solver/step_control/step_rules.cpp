@@ -252,6 +252,7 @@ void StepRules::start(double cost) {
   const bool dogleg = o.method == Method::dogleg;
   const double unit = dogleg && o.scale_free ? residual_norm(cost) : 1;
   if (!(unit > 0)) return;  // nothing to do
+  radius_unit_ = unit;
   region_ =
       TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit, dogleg);
 }
@@ -302,7 +303,7 @@ bool StepRules::still_falls() const {
 }
 
 Verdict StepRules::check_radius(double measured) const {
-  const double least = options_->min_trust_region_radius;
+  const double least = options_->min_trust_region_radius * radius_unit_;
   if (!(region_.radius() <= least)) return {};
   const double noise = std::max(rounding_noise(), measured);
   // What ends a minimisation within augmented_lagrangian is judged there.
@@ -632,6 +633,7 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.value("expected decrease", first_trial_.expected);
   record.value("nothing to gain", first_trial_.nothing_to_gain);
   record.in_range("steps that rounding hides", first_trial_.hidden, 0, 1 << 30);
+  record.value("unit of the radius", radius_unit_);
   record.value("refused radius", refused_radius_);
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   record.in_range("idle steps in a row", idle_in_a_row_, 0, kStuck + 1);

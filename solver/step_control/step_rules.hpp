@@ -270,6 +270,7 @@ class StepRules {
   const SolverOptions* options_;
   Terms terms_;
   TrustRegion region_;
+  double radius_unit_ = 1;  // of the radii in the options
   Forcing forcing_;
   HiddenSteps hidden_;
   runtime::PointReport point_;

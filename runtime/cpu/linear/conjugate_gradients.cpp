@@ -131,6 +131,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
   Products now = sweeps.start();
   const double enough = options.tolerance * norm(now);
   GainTest gains(options.eta);
+  const bool shared = options.sums != nullptr && options.sums->is_part();
   CgReport report;
   for (;;) {
     if (!(now.rr > 0 && norm(now) > enough)) {
@@ -139,7 +140,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
     }
     if (report.iterations >= options.max_iterations) break;
     // With sums of several processes, all of them must decide alike.
-    if (options.sums == nullptr && platform::EndableWork::should_end()) break;
+    if (!shared && platform::EndableWork::should_end()) break;
     const double curvature = matrix.multiply(vectors.direction.data(), vectors.product.data());
     ++report.products;
     const Direction direction = direction_of(curvature, options.negative);

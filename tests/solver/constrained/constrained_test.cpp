@@ -704,6 +704,32 @@ TEST(Constrained, InfeasibleRowsReportTheirLeastViolation) {
   }
 }
 
+// The least force that moves a mass from 0 to 1 in a second, in steps: the squares of its Euler
+// steps are hardly seen in the gradient of the violation, which was called the least one.
+TEST(Constrained, RowsThatAreNearlyDependentCanBeMet) {
+  constexpr std::size_t kSteps = 100;
+  constexpr double kStep = 1.0 / kSteps;
+  for (const double penalty : {0.0, 1e5, 1e8}) {
+    SCOPED_TRACE(penalty);
+    std::vector<double> state(2 * (kSteps + 1)), force(kSteps);
+    Problem problem;
+    const Parameters z = problem.add_parameters(state, 2), u = problem.add_parameters(force);
+    for (std::size_t k = 0; k < kSteps; ++k) {
+      problem.add_residual(std::sqrt(kStep) * u[k]);
+      problem.add_equality(z(k + 1, 0) - z(k, 0) - kStep * z(k, 1));
+      problem.add_equality(z(k + 1, 1) - z(k, 1) - kStep * u[k]);
+    }
+    problem.add_equality(z(0, 0));
+    problem.add_equality(z(0, 1));
+    problem.add_equality(z(kSteps, 0) - 1.0);
+    problem.add_equality(z(kSteps, 1));
+    SolverOptions options;
+    options.initial_penalty = penalty;
+    const Summary s = solve(problem, options);
+    EXPECT_NE(s.termination, Termination::INFEASIBLE) << s.message;
+  }
+}
+
 // Over the free x₀ alone both rows have one direction.
 TEST(Constrained, FixedUnknownsMakeNoRowIndependent) {
   for (const bool is_fixed : {false, true}) {

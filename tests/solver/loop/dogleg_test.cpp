@@ -130,6 +130,24 @@ TEST(Dogleg, SolvesRosenbrockFromFarAway) {
   EXPECT_NEAR(v[1], 1, 1e-6);
 }
 
+// The radius is as long as steps are: its least value has their unit, too.
+TEST(Dogleg, UnitsOfTheResidualsDecideNothing) {
+  for (const double unit : {1e-130, 1e-60, 1e-35, 1.0, 1e60, 1e130}) {
+    std::vector<double> v = {-120, 100};
+    Problem problem;
+    const Parameters x = problem.add_parameters(v);
+    problem.add_residual(unit * (10.0 * (x[1] - x[0] * x[0])));
+    problem.add_residual(unit * (1.0 - x[0]));
+    SolverOptions options = {.backend = Backend::cpu, .method = Method::dogleg};
+    options.max_iterations = 500;
+    options.function_tolerance = 1e-16;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << unit << summary.message;
+    EXPECT_NEAR(v[0], 1, 1e-6) << unit;
+    EXPECT_NEAR(v[1], 1, 1e-6) << unit;
+  }
+}
+
 // With a diagonal matrix the first iteration of conjugate gradients is the last one, which is not
 // counted, as in Eigen.
 TEST(Dogleg, CountsIterationsBeforeTheLast) {

@@ -62,6 +62,21 @@ TEST(Manifolds, PointsStayOnThem) {
   }
 }
 
+// Nothing in the residuals says where to go from the longest axis of an ellipsoid.
+TEST(Manifolds, PointsWithoutAGradientStayOnThem) {
+  for (const LinearSolver linear :
+       {LinearSolver::pcg, LinearSolver::cholesky, LinearSolver::dense}) {
+    std::vector<double> x = {0, 0, 1};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 3);
+    problem.set_manifold(p, Manifold::sphere(3));
+    for (std::size_t j = 0; j < 3; ++j) problem.add_residual(static_cast<double>(j + 1) * p(0, j));
+    const Summary summary = solve(problem, {.backend = Backend::cpu, .linear_solver = linear});
+    EXPECT_NEAR(x[0] * x[0] + x[1] * x[1] + x[2] * x[2], 1, 1e-12) << name(linear);
+    EXPECT_NEAR(summary.final_cost, (x[0] * x[0] + 4 * x[1] * x[1] + 9 * x[2] * x[2]) / 2, 1e-12);
+  }
+}
+
 TEST(Manifolds, TheSameBitsForAnyNumberOfThreads) {
   SolverOptions options = kPcg;
   options.deterministic = true;
