@@ -1,6 +1,7 @@
 // Residual blocks that are evaluated on the host: opaque code, and long expressions.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +9,12 @@
 #include <vector>
 
 namespace topograd {
+
+/// A NaN in the places that user code is to write. What is left of it was not written.
+inline double unwritten() { return std::bit_cast<double>(std::uint64_t{0x7ff8'756e'7772'6974}); }
+inline bool is_unwritten(double number) {
+  return std::bit_cast<std::uint64_t>(number) == std::bit_cast<std::uint64_t>(unwritten());
+}
 
 /// A residual block with values and derivatives from user code, for code that cannot be traced.
 /// Solves with such blocks make their steps on the host and say so in the report.
@@ -24,7 +31,8 @@ class HostResidual {
   ///   jacobians  null if only residuals are wanted; else for each block null (not wanted) or
   ///              rows() x width numbers, row by row, to be written
   ///
-  /// Returns false if there is no value: a trial point is then rejected, a start is an error.
+  /// Returns false if there is no value: a trial point is then rejected, a start is an error. A
+  /// number that is not written is NaN.
   virtual bool evaluate(const double* const* blocks, double* residuals,
                         double** jacobians) const = 0;
 

@@ -7,6 +7,7 @@
 #include "../ir/evaluate.hpp"
 #include "../ir/machine/formatted.hpp"
 #include "../ir/program.hpp"
+#include "host_residual.hpp"
 #include "traced_function.hpp"
 
 #include <algorithm>
@@ -367,6 +368,7 @@ std::array<double, 3> Loss::evaluate(double s) const {
   std::array<double, 3> rho = {s, 1, 0};
   if (is_trivial()) return rho;
   if (is_host()) {
+    rho.fill(unwritten());
     chain_->host(s, rho.data());
     for (double& value : rho) value *= chain_->host_scale;
     return rho;

@@ -313,6 +313,9 @@ void read_options(const Item& item, const std::string& group, SolverOptions& opt
 using runtime::json_error_text;
 
 Json parse_json(const Document& document) {
+  // Versions of the library say different things about it.
+  if (document.text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    problem_file::fail_at(document, 0, "expected a JSON object, got an empty text");
   try {
     return runtime::parse_json(document.text);
   } catch (const Json::parse_error& error) {

@@ -24,12 +24,19 @@ SPARSE = sparse.random(4, 12, 0.4, "csr", random_state=3)
 FILLED = interpolate.interp1d(TIMES, np.sin(TIMES), bounds_error=False, fill_value=0.0)
 NORMAL = stats.norm(0.5, 2.0)
 SPLINE = interpolate.CubicSpline(TIMES, np.sin(TIMES))
+PERIODIC = interpolate.CubicSpline(TIMES, np.sin(2 * np.pi * TIMES / 3), bc_type="periodic")
 PLACES = np.array([0.0, 0.4, 0.9, 1.1, 1.7, 2.2, 2.6])
 TABLE = np.sin(np.outer(PLACES, PLACES + 1))
 LINEAR = interpolate.RegularGridInterpolator((PLACES, PLACES), TABLE)
 NEAREST = interpolate.RegularGridInterpolator((PLACES, PLACES), TABLE, method="nearest")
 FILLED_TABLE = interpolate.RegularGridInterpolator((PLACES, PLACES), TABLE, bounds_error=False, fill_value=-1.5)
 SURFACE = interpolate.RectBivariateSpline(PLACES, PLACES, TABLE)
+
+
+def set_chosen(x):
+    out = x * 2
+    out[x[:6] > 1] = 0
+    return out
 
 
 def m43(x):
@@ -253,8 +260,13 @@ FUNCTIONS = {
     "R data apply": lambda x: Rotation.from_euler("z", 0.3).apply(m43(x)),
     "R as_euler": lambda x: Rotation.from_rotvec(x[:3] * 0.3).as_euler("xyz"),
     "R from_matrix": lambda x: Rotation.from_matrix(Rotation.from_rotvec(x[:3]).as_matrix()).as_rotvec(),
+    "R of a stack": lambda x: Rotation.from_rotvec(m43(x))[len(Rotation.from_rotvec(m43(x))) - 2].as_quat(),
+    "R as_matrix inverse apply": lambda x: Rotation.from_rotvec(x[:3]).apply(NUMBERS, inverse=True),
+    "R concatenate": lambda x: Rotation.concatenate([Rotation.from_rotvec(x[:3]), TURN]).apply(NUMBERS[0]),
     "R mag": lambda x: Rotation.from_rotvec(x[:3]).magnitude(),
     "CubicSpline": lambda x: interpolate.CubicSpline(TIMES, np.sin(TIMES))(x),
+    "CubicSpline periodic": lambda x: PERIODIC(3 * x - 2),
+    "CubicSpline of pairs": lambda x: interpolate.CubicSpline(TIMES, np.c_[np.sin(TIMES), np.cos(TIMES)])(x),
     "CubicSpline d": lambda x: interpolate.CubicSpline(TIMES, np.sin(TIMES))(x, 1),
     "interp1d": lambda x: interpolate.interp1d(TIMES, np.sin(TIMES))(x),
     "RegularGridInterpolator": lambda x: LINEAR(x.reshape(6, 2)),
@@ -291,6 +303,8 @@ FUNCTIONS = {
     "argmax use": lambda x: x - x[0],
     "shape assign": lambda x: x.reshape(-1, 3).sum(1),
     "nditer": lambda x: np.array([v for v in x.flat]),
+    "chosen, sum": lambda x: np.sum(x[x > 1] ** 2) + np.mean(x[x > 1]) + np.add.reduce(x[x > 1].copy()),
+    "chosen, extrema": lambda x: np.max(x[x < 1.2]) - x[x < 1.2].dtype.itemsize * np.min(np.abs(x[x < 1.2])),
     "enumerate": lambda x: np.array([i * v for i, v in enumerate(x)]),
     "ndenumerate": lambda x: np.array([v * i[0] for i, v in np.ndenumerate(x)]),
     "apply_along": lambda x: np.apply_along_axis(lambda r: r.sum() * r, 1, m43(x)),
@@ -584,6 +598,12 @@ class Functions(unittest.TestCase):
             "np.delete": lambda x: np.delete(NUMBERS, x[0]),
             "np.compress": lambda x: np.compress(x > 1, x),
             "a branch on a value": lambda x: x if x[0] > 1 or np.isnan(x).any() else 2 * x,
+            "np.sort of elements that a condition": lambda x: np.sort(x[x > 1]),
+            "[.]reshape of elements that a condition": lambda x: x[x > 1].reshape(-1, 1),
+            "an array beside elements": lambda x: x[x > 1] * NUMBERS[0],
+            "an assignment by a condition on unknowns of another shape": lambda x: set_chosen(x),
+            "distances by 'canberra'": lambda x: spatial.distance.cdist(m43(x), NUMBERS, "canberra"),
+            "as_euler about an axis twice": lambda x: Rotation.from_rotvec(x[:3]).as_euler("zxz"),
             "a sparse matrix of values": lambda x: SPARSE * x[0] @ x,
             "masked arrays": lambda x: x - np.ma.masked_invalid([np.nan, 2, 3] * 4),
             "scipy.stats.vonmises.pdf": lambda x: stats.vonmises.pdf(TIMES, x[0]),

@@ -10,9 +10,11 @@ import os
 import pickle
 import resource
 import signal
+import tempfile
 import threading
 import time
 import unittest
+import xml.etree.ElementTree
 
 import numpy as np
 
@@ -560,6 +562,24 @@ class Problems(unittest.TestCase):
 
         seconds(10)
         self.assertLess(min(seconds(100_000) for _ in range(3)), 1.0)
+
+
+class Demo(unittest.TestCase):
+    """The demonstration that the first page names."""
+
+    def test_the_cow_is_bent_and_drawn(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            path = topograd.demo(f"{folder}/cow.svg")
+            picture = xml.etree.ElementTree.parse(path).getroot()
+        self.assertIn("CONVERGENCE", said.getvalue())
+        self.assertIn("2930 vertices", said.getvalue())
+        width, height = float(picture.get("width")), float(picture.get("height"))
+        polygons = picture.findall("{*}polygon")
+        self.assertGreater(len(polygons), 1000)
+        for polygon in polygons:
+            points = np.array([at.split(",") for at in polygon.get("points").split()], dtype=float)
+            self.assertEqual(points.shape, (3, 2))
+            self.assertTrue((points >= 0).all() and (points <= [width, height]).all())
 
 
 if __name__ == "__main__":

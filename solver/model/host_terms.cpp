@@ -81,9 +81,11 @@ bool HostTerms::evaluate(const Part& part, std::span<const double> x, double* re
   for (std::size_t k = 0; k < block.offsets.size(); ++k) {
     arguments_.push_back(x.data() + block.offsets[k]);
     if (jacobians.empty()) continue;
-    std::fill_n(jacobians[k], std::size_t{part.rows} * block.widths[k], 0.0);
-    derivatives_.push_back(is_constant(block.offsets[k], block.widths[k]) ? nullptr : jacobians[k]);
+    const bool wanted = !is_constant(block.offsets[k], block.widths[k]);
+    std::fill_n(jacobians[k], std::size_t{part.rows} * block.widths[k], wanted ? unwritten() : 0.0);
+    derivatives_.push_back(wanted ? jacobians[k] : nullptr);
   }
+  std::fill_n(residuals, part.rows, unwritten());
   return block.function->evaluate_run(part.rows, arguments_.data(), residuals,
                                       jacobians.empty() ? nullptr : derivatives_.data());
 }
@@ -192,6 +194,7 @@ std::optional<std::string> HostTerms::describe_decreasing_loss(std::span<const d
 std::optional<std::string> HostTerms::describe_nonfinite(std::span<const double> x) {
   prepare(x, true);
   const auto finite = [](double v) { return std::isfinite(v); };
+  const auto fault = [](double v) { return is_unwritten(v) ? "not written" : "not finite"; };
   for (std::size_t k = 0; k < blocks_.size(); ++k) {
     const HostBlock& block = blocks_[k];
     const std::string name = host_name(problem_, k);
@@ -206,10 +209,11 @@ std::optional<std::string> HostTerms::describe_nonfinite(std::span<const double>
     const std::span<const double> rows(rows_.data(), block.rows);
     const auto bad = std::ranges::find_if_not(rows, finite);
     if (bad != rows.end())
-      return name + " is not finite in row " + std::to_string(bad - rows.begin());
-    for (const std::vector<double>& of_block : entries)
-      if (!std::ranges::all_of(of_block, finite))
-        return "a derivative of " + name + " is not finite";
+      return name + " is " + fault(*bad) + " in row " + std::to_string(bad - rows.begin());
+    for (const std::vector<double>& of_block : entries) {
+      const auto entry = std::ranges::find_if_not(of_block, finite);
+      if (entry != of_block.end()) return "a derivative of " + name + " is " + fault(*entry);
+    }
   }
   return std::nullopt;
 }

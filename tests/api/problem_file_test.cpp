@@ -346,9 +346,8 @@ TEST(ProblemFile, CountsMayBeWrittenAsAnyWholeNumber) {
 
 TEST(ProblemFile, SaysWhereTheFormIsWrong) {
   const Mistake rows[] = {
-      {"",
-       "f.json:1:1: syntax error while parsing value - unexpected end of input; expected '[', "
-       "'{', or a literal"},
+      {"", "f.json:1:1: expected a JSON object, got an empty text"},
+      {" \n\t", "f.json:1:1: expected a JSON object, got an empty text"},
       {"{\n  \"parameters\": [,]}",
        "f.json:2:18: syntax error while parsing value - unexpected "
        "','; expected '[', '{', or a literal"},

@@ -34,7 +34,7 @@ bool AutoDifferentiate(const Functor& functor, BlockSizes<Ns...> sizes,
     for (int k = 0; k < Sizes::kSizes[i]; ++k, ++first)
       x[static_cast<std::size_t>(first)] = Number(parameters[i][k], first);
   }
-  std::vector<Number> rows(static_cast<std::size_t>(num_residuals));
+  std::vector<Number> rows(static_cast<std::size_t>(num_residuals), Unwritten<Number>());
   if (!Call(functor, blocks.data(), rows.data(), sizes)) return false;
   for (int r = 0; r < num_residuals; ++r) residuals[r] = rows[static_cast<std::size_t>(r)].a;
   first = 0;
@@ -195,7 +195,7 @@ class DynamicAutoDiffCostFunction final : public DynamicCostFunction, public int
     Jets(const DynamicAutoDiffCostFunction& cost, double const* const* parameters, int scalars)
         : cost_(cost),
           x_(static_cast<std::size_t>(scalars)),
-          rows_(static_cast<std::size_t>(cost.num_residuals())) {
+          rows_(static_cast<std::size_t>(cost.num_residuals()), internal::Unwritten<Number>()) {
       std::size_t at = 0;
       for (std::size_t i = 0; i < cost.parameter_block_sizes().size(); ++i) {
         blocks_.push_back(x_.data() + at);

@@ -44,7 +44,7 @@ class AutoDiffFirstOrderFunction final : public FirstOrderFunction {
     using Number = Jet<double, kNumParameters>;
     std::vector<Number> x;
     for (int k = 0; k < kNumParameters; ++k) x.emplace_back(parameters[k], k);
-    Number y;
+    auto y = internal::Unwritten<Number>();
     if (!(*functor_)(static_cast<const Number*>(x.data()), &y)) return false;
     *cost = y.a;
     for (int k = 0; k < kNumParameters; ++k) gradient[k] = y.v[k];

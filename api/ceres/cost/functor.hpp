@@ -1,6 +1,7 @@
 // Calls of user functors, with one argument per parameter block, and their ownership.
 #pragma once
 
+#include "../../../frontend/host_residual.hpp"
 #include "../types/types.hpp"
 #include "cost_function.hpp"
 
@@ -53,6 +54,14 @@ bool Call(const Functor& functor, const T* const* parameters, T* residuals, Bloc
   } else {
     return CallUnpacked(functor, parameters, residuals, std::make_index_sequence<sizeof...(Ns)>());
   }
+}
+
+/// A Jet before a functor writes it.
+template <class Number>
+Number Unwritten() {
+  Number out(topograd::unwritten());
+  out.v.setConstant(topograd::unwritten());
+  return out;
 }
 
 template <std::size_t, class T>

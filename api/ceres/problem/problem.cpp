@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "../../../frontend/host_residual.hpp"
 #include "../../../ir/error.hpp"
 #include "problem_impl.hpp"
 
@@ -396,16 +397,19 @@ bool EvaluateAll(const ResidualBlock& block, bool apply_loss, const std::vector<
   const int rows = block.cost->num_residuals();
   std::vector<const double*> values;
   std::vector<double*> pointers;
-  out.residuals.resize(rows);
+  out.residuals.setConstant(rows, topograd::unwritten());
   out.jacobians.assign(block.parameters.size(), Jacobian());
   for (std::size_t k = 0; k < block.parameters.size(); ++k) {
     values.push_back(block.parameters[k]->values);
-    if (!wanted.empty() && wanted[k]) out.jacobians[k].resize(rows, block.parameters[k]->size);
+    if (!wanted.empty() && wanted[k])
+      out.jacobians[k].setConstant(rows, block.parameters[k]->size, topograd::unwritten());
     pointers.push_back(out.jacobians[k].size() == 0 ? nullptr : out.jacobians[k].data());
   }
   if (!block.cost->Evaluate(values.data(), out.residuals.data(),
                             wanted.empty() ? nullptr : pointers.data()))
     return false;
+  const auto finite = [](const auto& numbers) { return numbers.allFinite(); };
+  if (!finite(out.residuals) || !std::ranges::all_of(out.jacobians, finite)) return false;
   const double squared = out.residuals.squaredNorm();
   out.cost = squared / 2;
   const bool robust = apply_loss && block.loss != nullptr;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../../frontend/host_residual.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../solver/first_order/lbfgs.hpp"
@@ -32,7 +33,7 @@ GradientProblem::GradientProblem(FirstOrderFunction* function, Manifold* manifol
 bool GradientProblem::Evaluate(const double* parameters, double* cost, double* gradient) const {
   if (manifold_ == nullptr || gradient == nullptr)
     return function_->Evaluate(parameters, cost, gradient);
-  std::vector<double> ambient(static_cast<std::size_t>(NumParameters()));
+  std::vector<double> ambient(static_cast<std::size_t>(NumParameters()), topograd::unwritten());
   return function_->Evaluate(parameters, cost, ambient.data()) &&
          manifold_->RightMultiplyByPlusJacobian(parameters, 1, ambient.data(), gradient);
 }
@@ -89,7 +90,8 @@ class Descent {
 
   double Evaluate(std::span<const double> x, std::span<double> gradient) {
     const Clock::time_point begin = Clock::now();
-    double cost = 0;
+    double cost = topograd::unwritten();
+    std::ranges::fill(gradient, topograd::unwritten());
     const bool defined =
         problem_.Evaluate(x.data(), &cost, gradient.empty() ? nullptr : gradient.data());
     const double seconds = topograd::seconds_since(begin);

@@ -57,6 +57,73 @@ TEST(CeresHost, AFailedStartHasNoSteps) {
   }
 }
 
+/// Two rows, of which one is not written.
+struct HalfWritten {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    r[0] = x[0] - 3.0;
+    return true;
+  }
+  template <typename T>
+  bool operator()(T const* const* x, T* r) const {
+    return (*this)(x[0], r);
+  }
+};
+struct HalfDerived : ceres::SizedCostFunction<2, 1> {
+  bool Evaluate(double const* const* x, double* r, double** jacobians) const override {
+    r[0] = r[1] = x[0][0] - 3;
+    if (jacobians != nullptr && jacobians[0] != nullptr) jacobians[0][1] = 1;
+    return true;
+  }
+};
+
+// Ceres ends these with FAILURE and names the residual "Uninitialized".
+TEST(CeresHost, WhatACostFunctionForgetsIsAFailure) {
+  auto* dynamic = new ceres::DynamicAutoDiffCostFunction<HalfWritten>(new HalfWritten);
+  dynamic->AddParameterBlock(1);
+  dynamic->SetNumResiduals(2);
+  const struct {
+    ceres::CostFunction* cost;
+    const char* message;
+  } rows[] = {
+      {new ceres::AutoDiffCostFunction<HalfWritten, 2, 1>(new HalfWritten), "not written in row 1"},
+      {dynamic, "not written in row 1"},
+      {new ceres::NumericDiffCostFunction<HalfWritten, ceres::CENTRAL, 2, 1>(new HalfWritten),
+       "not written in row 1"},
+      {new HalfDerived, "a derivative of host residual \"host\" #0 is not written"},
+  };
+  for (const auto& row : rows) {
+    double x = 1, cost = 0;
+    ceres::Problem problem;
+    problem.AddResidualBlock(row.cost, nullptr, &x);
+    ceres::Solver::Summary summary;
+    ceres::Solve({}, &problem, &summary);
+    EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+    EXPECT_NE(summary.message.find(row.message), std::string::npos) << summary.message;
+    EXPECT_EQ(x, 1);
+    std::vector<double> gradient;
+    EXPECT_FALSE(problem.Evaluate({}, &cost, nullptr, &gradient, nullptr)) << row.message;
+  }
+}
+
+struct HalfGradient : ceres::FirstOrderFunction {
+  bool Evaluate(const double* x, double* cost, double* gradient) const override {
+    *cost = x[0] * x[0] + x[1] * x[1];
+    if (gradient != nullptr) gradient[0] = 2 * x[0];
+    return true;
+  }
+  int NumParameters() const override { return 2; }
+};
+
+TEST(CeresHost, AGradientThatIsHalfWrittenIsAFailure) {
+  double x[] = {3, 4};
+  const ceres::GradientProblem problem(new HalfGradient);
+  ceres::GradientProblemSolver::Summary summary;
+  ceres::Solve({}, problem, x, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::FAILURE) << summary.message;
+  EXPECT_EQ(x[1], 4);
+}
+
 TEST(CeresHost, StartsAreMovedIntoTheirBounds) {
   double x = 1;
   ceres::Problem problem;

@@ -42,7 +42,9 @@ TEST(TensorNearest, AddedTargetsAreFoundAsIfTheyHadBeenThere) {
     for (const bool exact : {true, false}) {
       const NearestOptions options{
           .distance = distance, .exact = exact, .search_width = 20, .deterministic = true};
-      const Tensor all = sample({900, 6}, 1), queries = sample({30, 6}, 2);
+      // A device's distances round otherwise, so all stages stay on the CPU.
+      const Tensor all = sample({900, 6}, 1).to(Device::cpu()),
+                   queries = sample({30, 6}, 2).to(Device::cpu());
       const NearestIndex whole(all, options);
       NearestIndex grown(all.slice(0, 0, 500), options);
       const NearestIndex copy = grown;

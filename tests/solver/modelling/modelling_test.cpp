@@ -324,6 +324,25 @@ TEST(HostResiduals, AloneAndRefused) {
   EXPECT_EQ(summary.why, "cpu: every residual runs on the host");
 }
 
+/// Two rows x - 3, of which only the first is written, or its derivative.
+class Forgetful final : public HostResidual {
+ public:
+  explicit Forgetful(bool forgets_derivative) : forgets_derivative_(forgets_derivative) {}
+  int rows() const override { return 2; }
+  bool evaluate(const double* const* blocks, double* r, double** jacobians) const override {
+    r[0] = blocks[0][0] - 3;
+    if (forgets_derivative_) r[1] = r[0];
+    if (jacobians != nullptr && jacobians[0] != nullptr) {
+      jacobians[0][0] = 1;
+      if (!forgets_derivative_) jacobians[0][1] = 1;
+    }
+    return true;
+  }
+
+ private:
+  bool forgets_derivative_;
+};
+
 std::string error_of(const std::function<void()>& f) {
   try {
     f();
@@ -331,6 +350,21 @@ std::string error_of(const std::function<void()>& f) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(HostResiduals, WhatIsNotWrittenIsNamed) {
+  for (const bool derivative : {false, true}) {
+    std::vector<double> v = {1};
+    Problem problem;
+    const Parameters x = problem.add_parameters(v);
+    problem.add_residual(std::make_shared<Forgetful>(derivative), {{x, 0}}, {.label = "half"});
+    const std::string message = error_of([&] { solve(problem, exact()); });
+    EXPECT_NE(message.find(derivative ? "a derivative of host residual \"half\" #0 is not written"
+                                      : "host residual \"half\" #0 is not written in row 1"),
+              std::string::npos)
+        << message;
+    EXPECT_EQ(v[0], 1);
+  }
 }
 
 TEST(Modelling, AStartOffItsManifoldIsAnError) {

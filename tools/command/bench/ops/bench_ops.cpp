@@ -215,6 +215,7 @@ class OpTimes {
     if (!device_.is_cpu()) {
       report["copy_gb_s"] = rate_;
       report["gmadd_s"] = arithmetic_;
+      report["unified"] = device_.facts().unified;
       report["host_memory"] = std::move(host_memory_);
     }
     report["rows"] = std::move(rows_);

@@ -26,14 +26,14 @@ struct OpsArguments {
 };
 
 /// Measures each operation at each size. Keys: device, cpu_threads, copy_gb_s (read and written,
-/// for the largest size), gmadd_s (multiply-adds of f32), host_memory (bytes uploaded and
-/// downloaded, and peak bytes on the device, for an array and for the caller's memory in place),
-/// rows (op, count; device_us by its clock, device_wall_us without transfers, transfers_wall_us
-/// with inputs from the host and results back, cpu_us, cpu_one_us on one thread; gb_s and
-/// share_of_copy for the bytes that must be read and written once, gmadd_s and
-/// share_of_arithmetic), crossover (for each operation, the size from which the device is faster
-/// without transfers; 0 = never; only if the CPU is timed) and crossover_with_transfers (for
-/// transfers_wall_us).
+/// for the largest size), gmadd_s (multiply-adds of f32), unified (whether the host reaches all of
+/// the device's memory), host_memory (bytes uploaded and downloaded, and peak bytes on the device,
+/// for an array and for the caller's memory in place), rows (op, count; device_us by its clock,
+/// device_wall_us without transfers, transfers_wall_us with inputs from the host and results back,
+/// cpu_us, cpu_one_us on one thread; gb_s and share_of_copy for the bytes that must be read and
+/// written once, gmadd_s and share_of_arithmetic), crossover (for each operation, the size from
+/// which the device is faster without transfers; 0 = never; only if the CPU is timed) and
+/// crossover_with_transfers (for transfers_wall_us).
 ///
 /// Throws Error{InvalidArgument} for a count or steps below 1.
 nlohmann::ordered_json run_bench_ops(const OpsArguments& arguments);
