@@ -287,7 +287,7 @@ ir::Program with_limits(const ir::Program& f, const ir::Program& limits) {
   return ir::optimize(graph.extract(outputs, leaves, guards));
 }
 
-KinkSearch search_for_kinks(const ir::Program& E, Slots slots, bool corners) {
+KinkSearch search_for_kinks(const ir::Program& E, Slots slots, KinksSought sought) {
   expect_scalar(E);
   check_slots(E, slots);
   Builder builder(without_squared_roots(ir::optimize(E)));
@@ -302,8 +302,13 @@ KinkSearch search_for_kinks(const ir::Program& E, Slots slots, bool corners) {
     const Expr g = adjoint_of(builder, *kink, sums);
     if (g.id == kNone) return;
     Expr is_undecided{&builder, kNone};
-    if (kink->kind != Kink::Kind::Difference || corners) is_undecided = g;
-    const Expr limit = limits.derivative(*kink, g);
+    Expr limit{&builder, kNone};
+    if (sought == KinksSought::falling) {
+      is_undecided = g < g.literal(0);
+    } else {
+      if (kink->kind != Kink::Kind::Difference || sought == KinksSought::all) is_undecided = g;
+      limit = limits.derivative(*kink, g);
+    }
     if (limit.id != kNone && limit.traits().grade == Grade::Wild) {
       const Expr infinite = is_finite(limit).make(Op::Not);
       is_undecided = is_undecided.id == kNone ? infinite : is_undecided.make(Op::Or, infinite);

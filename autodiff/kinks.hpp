@@ -58,17 +58,23 @@ GradientWithLimits gradient_with_limits(const ir::Program& E, Slots slots);
 /// The optimised program `f` with the numbers D in place of its Seed leaves.
 ir::Program with_limits(const ir::Program& f, const ir::Program& limits);
 
-/// Finds kinks at which a scalar program has no derivatives.
+/// Finds kinks of a scalar program.
 struct KinkSearch {
   ir::Program program;      ///< output: index in `ops` of a kink at the point; -1 if there is none
   std::vector<ir::Op> ops;  ///< an op of each kink
   bool empty() const { return ops.empty(); }
 };
 
-/// Search for kinks without second derivatives: where the adjoint of a length is not zero, or that
-/// of a difference, if `corners`; and where their limits are not finite.
+/// Which kinks a search finds.
+enum class KinksSought : std::uint8_t {
+  lengths,  ///< without second derivatives: lengths whose adjoint is not zero or has no limit
+  all,      ///< also differences whose adjoint is not zero
+  falling   ///< those whose adjoint is negative: E falls to all sides, as far as they alone decide
+};
+
+/// Search for kinks.
 ///
 /// Throws Error{Shape} if E has not exactly one output.
-KinkSearch search_for_kinks(const ir::Program& E, Slots slots, bool corners);
+KinkSearch search_for_kinks(const ir::Program& E, Slots slots, KinksSought sought);
 
 }  // namespace topograd::autodiff

@@ -2,6 +2,7 @@
 #include "lane_kernel.hpp"
 
 #include "../../autodiff/derivatives.hpp"
+#include "../../autodiff/kinks.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/program.hpp"
 
@@ -118,12 +119,24 @@ ir::Program rows_program(const ComponentKernel& of) {
   return builder.take(rows, 0);
 }
 
+ir::Program cost_of(const runtime::Term& term) {
+  const ir::Program& f = term.topology->program;
+  return term.loss == nullptr ? autodiff::cost(f) : autodiff::cost(autodiff::Robust{f, *term.loss});
+}
+
+ir::Program kinks_program(const ComponentKernel& of) {
+  const ir::Program cost = cost_of(*of.term);
+  const autodiff::KinkSearch kinks =
+      autodiff::search_for_kinks(cost, free_slots(of), autodiff::KinksSought::falling);
+  Builder builder(of);
+  std::vector<Id> out = builder.append(cost);
+  if (!kinks.empty()) out.push_back(builder.append(kinks.program).front());
+  return builder.take(out, 0);
+}
+
 /// Upper triangle of the Hessian by free parameter, where slots of one scalar are added.
 ir::Program curvature_program(const ComponentKernel& of) {
-  const runtime::Term& term = *of.term;
-  const ir::Program& f = term.topology->program;
-  const ir::Program cost =
-      term.loss == nullptr ? autodiff::cost(f) : autodiff::cost(autodiff::Robust{f, *term.loss});
+  const ir::Program cost = cost_of(*of.term);
   const std::vector<std::uint32_t> slots = free_slots(of), free = free_of(of);
   Builder builder(of);
   const std::vector<Id> all = builder.append(autodiff::hessian(cost, slots));
@@ -425,6 +438,10 @@ const runtime::cpu::TileKernel<double>& LaneKernel::rows() const {
 
 const runtime::cpu::TileKernel<double>& LaneKernel::curvature() const {
   return made(*curvature_, curvature_program);
+}
+
+const runtime::cpu::TileKernel<double>& LaneKernel::kinks() const {
+  return made(*kinks_, kinks_program);
 }
 
 }  // namespace topograd

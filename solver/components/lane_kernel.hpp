@@ -65,6 +65,10 @@ class LaneKernel {
   /// The Hessian of the cost over the free parameters, its upper triangle by rows. Leaves as those
   /// of rows(). Derived when it is first asked for, by any thread.
   const runtime::cpu::TileKernel<double>& curvature() const;
+  /// The cost; then, if there are kinks by free parameters, a number that is not negative at one of
+  /// them from which the cost falls. Leaves as those of rows(). Derived when it is first asked for,
+  /// by any thread.
+  const runtime::cpu::TileKernel<double>& kinks() const;
 
  private:
   struct Late {
@@ -81,7 +85,8 @@ class LaneKernel {
   std::vector<std::uint32_t> free_;
   std::vector<LanePart> parts_;
   std::vector<runtime::cpu::TileKernel<double>> tiles_;  // by part
-  std::unique_ptr<Late> rows_ = std::make_unique<Late>(), curvature_ = std::make_unique<Late>();
+  std::unique_ptr<Late> rows_ = std::make_unique<Late>(), curvature_ = std::make_unique<Late>(),
+                        kinks_ = std::make_unique<Late>();
 };
 
 /// Outputs: twice the cost of a residual block, r, then J over the free parameters row by row, both

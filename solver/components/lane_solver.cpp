@@ -10,9 +10,11 @@
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/negative_curvature.hpp"
+#include "../step_control/steps_beside.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -126,8 +128,9 @@ struct LaneSolver::Lane {
   double share = 0;                     // damped_share() of the full step
   std::optional<QuadraticModel> model;  // at the point, while steps of it are tried
   int tries = 0;
-  double gain = 0;                     // that the last of them promises
-  std::optional<SaddleSearch> saddle;  // since the last start
+  double gain = 0;  // that the last of them promises
+  std::optional<SaddleSearch> saddle;
+  double looked_beside = -1;  // cost of the point beside which leave_saddle() looked last
   ProjectedSearch search;
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
@@ -341,7 +344,7 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
   lane.ended = lane.settled = false;
   lane.lost_columns = {};
   lane.stuck_at = -1;
-  lane.saddle.reset();
+  lane.looked_beside = -1;
   numbers_.length[at] = numbers_.scaled[at] = 0;
   for (std::uint32_t k = 0; k < n_; ++k)
     number(numbers_.delta, k, at) = number(numbers_.scale, k, at) = 0;
@@ -543,18 +546,39 @@ Eigen::MatrixXd LaneSolver::basis(std::span<const double> entries) const {
 /// The outputs of a kernel for one component, whose leaves are numbers by slot.
 std::vector<double> LaneSolver::outputs_of(const cpu::TileKernel<double>& kernel,
                                            std::span<const double> numbers) {
-  cpu::Column<double> leaves(numbers.size() * cpu::kLanes);
-  const auto leaf = [&](std::size_t slot) { return leaves.data() + slot * cpu::kLanes; };
-  for (std::size_t k = 0; k < numbers.size(); ++k) std::fill_n(leaf(k), kLanes, numbers[k]);
+  std::vector<double> out;
+  const std::vector<double> leaves(numbers.begin(), numbers.end());
+  for_outputs(kernel, std::span(&leaves, 1), [&](std::size_t, std::span<const double> outputs) {
+    out.assign(outputs.begin(), outputs.end());
+  });
+  return out;
+}
+
+/// Calls visit(i, outputs) for each list of leaves; a vector of lanes runs at once.
+template <class Visit>
+void LaneSolver::for_outputs(const cpu::TileKernel<double>& kernel,
+                             std::span<const std::vector<double>> numbers, const Visit& visit) {
+  if (numbers.empty()) return;
+  const std::size_t leaves = numbers.front().size();
+  cpu::Column<double> columns(leaves * cpu::kLanes);
+  const auto leaf = [&](std::size_t slot) { return columns.data() + slot * cpu::kLanes; };
   cpu::Binding<double> binding;
   for (const cpu::LeafUse& use : kernel.program().columns)
     binding.columns.push_back({leaf(use.slot), false});
   for (const cpu::LeafUse& use : kernel.program().gathers)
     binding.gathers.push_back({leaf(use.slot), lane_index_.data()});
-  worker_.run(kernel, binding, 0, kLanes);
   std::vector<double> out(kernel.program().outputs);
-  for (std::size_t k = 0; k < out.size(); ++k) out[k] = *worker_.output(k);
-  return out;
+  for (std::size_t first = 0; first < numbers.size(); first += kLanes) {
+    const std::size_t count = std::min<std::size_t>(kLanes, numbers.size() - first);
+    for (std::size_t k = 0; k < leaves; ++k)
+      for (std::size_t i = 0; i < kLanes; ++i)
+        leaf(k)[i] = numbers[first + std::min(i, count - 1)][k];
+    worker_.run(kernel, binding, 0, kLanes);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k < out.size(); ++k) out[k] = worker_.output(k)[i];
+      visit(first + i, out);
+    }
+  }
 }
 
 /// The basis at a point.
@@ -871,20 +895,70 @@ void LaneSolver::set_direction(std::size_t at, std::span<const std::uint32_t> un
     number(numbers_.delta, unknowns[j], at) = direction[static_cast<Eigen::Index>(j)];
 }
 
-/// Looks for a lower cost where unknowns are at the zero of a square, which may be a saddle; false
-/// where second derivatives see none.
+/// Coordinates whose columns have vanished.
+std::vector<std::uint32_t> LaneSolver::find_vanished(std::size_t at) const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t k = 0; k < n_; ++k) {
+    if (coordinates_[k].scalar == LaneShape::kNone) continue;
+    const double x = number(numbers_.here_x, coordinates_[k].scalar, at);
+    const double size = std::max(std::abs(x), std::abs(way(at, k)));
+    if (LostColumns::has_vanished(entry(k, k, at), size, lanes_now_[at].here_cost))
+      out.push_back(k);
+  }
+  return out;
+}
+
+/// Coordinates of residual blocks with kinks from which the cost falls.
+std::vector<std::uint32_t> LaneSolver::find_kinks(std::size_t at) {
+  const std::vector<double> x = point(at);
+  std::vector<bool> has_kink(group_.scalars);
+  for (std::size_t k = 0; k < group_.kernels.size(); ++k) {
+    const LaneKernel& kernel = program_.kernel(k);
+    if (kernel.kinks().program().outputs < 2) continue;
+    std::vector<const ComponentRows*> blocks;
+    std::vector<std::vector<double>> leaves;
+    for (const ComponentRows& rows : group_.residuals) {
+      if (rows.kernel != k) continue;
+      blocks.push_back(&rows);
+      leaves.push_back(leaves_of(rows, lanes_now_[at].component, x));
+    }
+    for_outputs(kernel.kinks(), leaves, [&](std::size_t i, std::span<const double> outputs) {
+      for (const std::uint32_t parameter : kernel.free())
+        if (outputs[1] >= 0) has_kink[blocks[i]->unknowns[parameter]] = true;
+    });
+  }
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t k = 0; k < n_; ++k)
+    if (coordinates_[k].scalar != LaneShape::kNone && has_kink[coordinates_[k].scalar])
+      out.push_back(k);
+  return out;
+}
+
+/// The gradient is exactly 0 at the start, which may be that of all unknowns together.
+bool LaneSolver::is_nowhere(std::size_t at) const {
+  const Lane& lane = lanes_now_[at];
+  return lane.result.successful == 0 && lane.rules.point().gradient_max_norm == 0;
+}
+
+/// Looks for a lower cost beside a point where columns have vanished, or at a kink; false where
+/// there is none, as topograd::leave_saddle().
 bool LaneSolver::leave_saddle(std::size_t at) {
   Lane& lane = lanes_now_[at];
   const End end = lane.result.end;
   const bool may = end == End::none || termination(end) == Termination::CONVERGENCE;
-  if (!may || lane.saddle || !lane.rules.may_ask_exactly() || !has_exact_model()) return false;
-  bool vanished = false;
-  for (std::uint32_t k = 0; k < n_ && !vanished; ++k) {
-    const double x = number(numbers_.here_x, coordinates_[k].scalar, at);
-    vanished = LostColumns::has_vanished(
-        entry(k, k, at), std::max(std::abs(x), std::abs(way(at, k))), lane.here_cost);
-  }
-  if (!vanished) return false;
+  if (!may || !lane.rules.may_leave_saddle() || !(lane.here_cost > 0) ||
+      lane.looked_beside == lane.here_cost)
+    return false;
+  lane.looked_beside = lane.here_cost;
+  return curve_away(at) || step_beside(at);
+}
+
+/// Begins a search in a direction of negative curvature; false if there is none.
+bool LaneSolver::curve_away(std::size_t at) {
+  Lane& lane = lanes_now_[at];
+  if (!lane.rules.may_ask_exactly() || !has_exact_model() ||
+      (!is_nowhere(at) && find_vanished(at).empty()))
+    return false;
   const std::optional<QuadraticModel> model = exact_model(at, here_columns());
   const auto descent = model ? negative_curvature(*model, kUnit) : std::nullopt;
   if (!descent) return false;
@@ -893,6 +967,73 @@ bool LaneSolver::leave_saddle(std::size_t at) {
   lane.phase = Phase::saddle;
   lane.ended = false;
   try_length(at, lane.saddle->length());
+  return true;
+}
+
+/// Costs with single scalars changed, each of the residual blocks that read the scalar.
+std::vector<double> LaneSolver::costs_beside(std::size_t at, std::span<const Beside> probes) {
+  std::vector<double> x = point(at), out(probes.size());
+  for (std::size_t k = 0; k < group_.kernels.size(); ++k) {
+    std::vector<std::size_t> probe;
+    std::vector<std::vector<double>> leaves;
+    for (std::size_t p = 0; p < probes.size(); ++p) {
+      const double here = std::exchange(x[probes[p].scalar], probes[p].value);
+      for (const ComponentRows& rows : group_.residuals) {
+        if (rows.kernel != k ||
+            std::ranges::find(rows.unknowns, probes[p].scalar) == rows.unknowns.end())
+          continue;
+        probe.push_back(p);
+        leaves.push_back(leaves_of(rows, lanes_now_[at].component, x));
+      }
+      x[probes[p].scalar] = here;
+    }
+    for_outputs(
+        program_.kernel(k).kinks(), leaves,
+        [&](std::size_t i, std::span<const double> outputs) { out[probe[i]] += outputs[0]; });
+  }
+  return out;
+}
+
+/// Goes to the best point along a single coordinate, the others where they are; false if none has a
+/// lower cost.
+bool LaneSolver::step_beside(std::size_t at) {
+  const StepRules& rules = lanes_now_[at].rules;
+  const bool nowhere = is_nowhere(at);
+  const std::vector<std::uint32_t> kinks = find_kinks(at), vanished = find_vanished(at);
+  const std::vector<double> x = point(at);
+  std::vector<Beside> here;
+  std::vector<BesideUnknown> unknowns;
+  for (std::uint32_t k = 0; k < n_; ++k) {
+    const std::uint32_t s = coordinates_[k].scalar;
+    const bool by_cost = nowhere || std::ranges::binary_search(kinks, k);
+    if (s == LaneShape::kNone || !(by_cost || std::ranges::binary_search(vanished, k))) continue;
+    here.push_back({s, x[s]});
+    unknowns.push_back({.column = by_cost ? 0 : std::sqrt(entry(k, k, at))});
+  }
+  if (here.empty()) return false;
+  const std::vector<double> costs = costs_beside(at, here);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    unknowns[i].cost = costs[i];
+    unknowns[i].least = rules.least_contradiction() * (costs[i] / lanes_now_[at].here_cost);
+  }
+  const auto moved = [&](const BesideProbe& probe) {
+    const auto [s, value] = here[probe.unknown];
+    const double to = value + probe.step;
+    return Beside{
+        s, group_.bounded ? std::clamp(to, number(lower_, s, at), number(upper_, s, at)) : to};
+  };
+  const std::vector<BesideStep> steps =
+      steps_beside(unknowns, [&](std::span<const BesideProbe> probes) {
+        std::vector<Beside> to;
+        std::ranges::transform(probes, std::back_inserter(to), moved);
+        return costs_beside(at, to);
+      });
+  const auto best = std::ranges::max_element(steps, {}, &BesideStep::gain);
+  if (!(best->gain > rules.least_contradiction())) return false;
+  const Beside to = moved({static_cast<std::uint32_t>(best - steps.begin()), best->step});
+  for (std::uint32_t s = 0; s < group_.scalars; ++s)
+    number(numbers_.x, s, at) = s == to.scalar ? to.value : x[s];
+  go_to(at, Phase::leave);
   return true;
 }
 
@@ -905,7 +1046,7 @@ void LaneSolver::look_beside_saddle(std::size_t at) {
     lane.phase = Phase::leave;
     return try_length(at, lane.saddle->best());
   }
-  stay(at);
+  if (!step_beside(at)) stay(at);
 }
 
 /// Goes on from beside the saddle, if derivatives are finite there.
@@ -1310,7 +1451,6 @@ void LaneSolver::turn(std::size_t at) {
 /// The probe becomes the point, from which the lane goes on as from a start.
 void LaneSolver::begin_again(std::size_t at, const runtime::PointReport& report) {
   Lane& lane = lanes_now_[at];
-  lane.saddle.reset();
   lane.result.end = End::none;
   lane.result.by_rows = false;
   lane.result.final_cost = lane.here_cost = report.cost;

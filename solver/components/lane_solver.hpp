@@ -204,6 +204,9 @@ class LaneSolver {
   Eigen::MatrixXd basis(std::span<const double> entries) const;
   std::vector<double> outputs_of(const runtime::cpu::TileKernel<double>& kernel,
                                  std::span<const double> numbers);
+  template <class Visit>
+  void for_outputs(const runtime::cpu::TileKernel<double>& kernel,
+                   std::span<const std::vector<double>> numbers, const Visit& visit);
   Eigen::MatrixXd basis_at(std::span<const double> x);
   void consume(std::size_t at);
   void begin(std::size_t at);
@@ -247,6 +250,17 @@ class LaneSolver {
   void set_direction(std::size_t at, std::span<const std::uint32_t> unknowns,
                      const Eigen::VectorXd& direction);
   bool leave_saddle(std::size_t at);
+  bool curve_away(std::size_t at);
+  bool step_beside(std::size_t at);
+  std::vector<std::uint32_t> find_vanished(std::size_t at) const;
+  std::vector<std::uint32_t> find_kinks(std::size_t at);
+  /// A scalar of a component and its value beside a point.
+  struct Beside {
+    std::uint32_t scalar;
+    double value;
+  };
+  std::vector<double> costs_beside(std::size_t at, std::span<const Beside> probes);
+  bool is_nowhere(std::size_t at) const;
   void look_beside_saddle(std::size_t at);
   void leave(std::size_t at);
   void stay(std::size_t at);

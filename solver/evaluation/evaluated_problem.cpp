@@ -122,7 +122,8 @@ void EvaluatedProblem::require_second_derivatives(std::optional<Numbers> given) 
   if (!kinks_ || kinks_revision_ != revision_) {
     const bool narrow = options_.precision == Precision::f32;
     kinks_.emplace(model_, model().constant,
-                   narrow ? runtime::Precision::f32 : runtime::Precision::f64, false);
+                   narrow ? runtime::Precision::f32 : runtime::Precision::f64,
+                   autodiff::KinksSought::lengths);
     kinks_revision_ = revision_;
     smooth_.clear();
   }

@@ -57,21 +57,27 @@ std::optional<ExactStep> ExactEnd::step(std::span<const double> x, const Summary
 std::optional<ExactStep> ExactEnd::leave_saddle(std::span<const double> x,
                                                 std::span<const double> start,
                                                 const Summary& summary, double least) {
-  if (!knows(summary)) return std::nullopt;
-  ColumnFacts columns = columns_at(x, summary.final_cost);
-  // A gradient of exactly 0 at the start may be that of a kink in some rows alone.
-  const bool none =
+  if (!rows_.exists()) return std::nullopt;
+  engines_.here().set_point(x);
+  // Columns on manifolds are by tangents. Other methods have no kernels of the Jacobian.
+  const bool has_rows = options_.method == Method::lbfgs || options_.method == Method::newton;
+  const ColumnFacts columns = has_rows && !problem_.problem->has_manifolds()
+                                  ? columns_at(x, summary.final_cost)
+                                  : ColumnFacts();
+  const bool few = has_rows && knows(summary);
+  const bool nowhere =
       summary.num_successful_steps == 0 && summary.iterations.front().gradient_max_norm == 0;
-  const std::vector<std::uint32_t> vanished =
-      none ? moving_unknowns(problem_.model)
-           : vanished_columns(problem_.model, columns.squares, x, start, summary.final_cost);
-  if (vanished.empty() && !rows_.has_dependent_columns(x)) return std::nullopt;
-  const double unit = rounding_unit(options_.precision), cost = summary.final_cost;
-  // Steps of a descent do not come from the columns: none of these decides along a direction.
-  const std::vector<double> squares = none ? std::vector<double>() : columns.squares;
-  std::ranges::fill(columns.squares, 0.0);
-  if (auto found = saddle_step(engines_.here(), problem_, unit, cost, least, columns)) return found;
-  return kink_step(engines_.here(), problem_, vanished, squares, cost, least);
+  // Steps of a descent do not come from the columns.
+  return topograd::leave_saddle(engines_.here(), problem_,
+                                {.start = start,
+                                 .cost = summary.final_cost,
+                                 .least = least,
+                                 .unit = rounding_unit(options_.precision),
+                                 .columns = columns,
+                                 .by_columns = false,
+                                 .dependent = few && (nowhere || rows_.has_dependent_columns(x)),
+                                 .nowhere = nowhere})
+      .step;
 }
 
 }  // namespace topograd

@@ -339,8 +339,9 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
     case Method::adam:
     case Method::adamw:
     case Method::sgd:
-      run_rules(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
-      check.contradicts(x, summary);  // it ends by the gradient alone
+      do run_rules(engines, steps, objective, x, options, summary, elsewhere, checkpoints);
+      while (check.leaves_saddle(x, summary));
+      check.contradicts(x, summary);  // apart from saddles it ends by the gradient alone
       return;
     case Method::levenberg_marquardt:
     case Method::gauss_newton:

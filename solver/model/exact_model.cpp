@@ -1,16 +1,24 @@
-// The Newton decrement and its step, from products with the Hessian.
+// The Newton decrement and its step, from products with the Hessian, and ways from saddles.
 #include "exact_model.hpp"
 
+#include "../step_control/convergence.hpp"
 #include "../step_control/lost_columns.hpp"
 #include "../step_control/negative_curvature.hpp"
+#include "../step_control/steps_beside.hpp"
+#include "local_costs.hpp"
+#include "nonfinite.hpp"
 
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -31,21 +39,41 @@ std::vector<std::uint32_t> moving(const runtime::Model& model, std::span<const d
   return out;
 }
 
-/// The Hessian by these scalars.
-Eigen::MatrixXd hessian_of(runtime::Engine& engine, std::span<const std::uint32_t> scalars,
-                           std::size_t all) {
-  const auto size = static_cast<Eigen::Index>(scalars.size());
-  Eigen::MatrixXd hessian(size, size);
-  std::vector<double> direction(all), product(all);
-  for (Eigen::Index column = 0; column < size; ++column) {
-    const std::uint32_t k = scalars[static_cast<std::size_t>(column)];
-    direction[k] = 1;
-    runtime::second_derivatives(engine).hvp(direction, product);
-    direction[k] = 0;
-    for (Eigen::Index row = 0; row < size; ++row)
-      hessian(row, column) = product[scalars[static_cast<std::size_t>(row)]];
+/// True if all residuals are in this process, and expressions without branches.
+bool is_expression(const ProblemModel& model) {
+  const auto branches = [](const runtime::Term& term) {
+    return !term.topology->program.guards.empty();
+  };
+  return model.shares == nullptr && model.problem->host_blocks().empty() &&
+         std::ranges::none_of(model.model.terms, branches);
+}
+
+/// The Hessians by the unknowns of groups that share no residuals: a product is by one unknown of
+/// each of them.
+std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
+                                         std::span<const UnknownGroup> groups, std::size_t all) {
+  std::vector<Eigen::MatrixXd> out;
+  std::size_t largest = 0;
+  for (const UnknownGroup& group : groups) {
+    const auto size = static_cast<Eigen::Index>(group.unknowns.size());
+    out.emplace_back(size, size);
+    largest = std::max(largest, group.unknowns.size());
   }
-  return hessian;
+  std::vector<double> direction(all), product(all);
+  for (std::size_t column = 0; column < largest; ++column) {
+    for (const UnknownGroup& group : groups)
+      if (column < group.unknowns.size()) direction[group.unknowns[column]] = 1;
+    runtime::second_derivatives(engine).hvp(direction, product);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const std::vector<std::uint32_t>& unknowns = groups[g].unknowns;
+      if (column >= unknowns.size()) continue;
+      direction[unknowns[column]] = 0;
+      for (std::size_t row = 0; row < unknowns.size(); ++row)
+        out[g](static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(column)) =
+            product[unknowns[row]];
+    }
+  }
+  return out;
 }
 
 /// Numbers of these scalars.
@@ -89,7 +117,8 @@ struct Model {
     std::vector<std::uint32_t> scalars = moving(model.model, out.x, gradient);
     if (scalars.empty() || scalars.size() > kMostCurved) return std::nullopt;
     out.numbers.gradient = gather(gradient, scalars);
-    out.numbers.hessian = hessian_of(engine, scalars, out.x.size());
+    const UnknownGroup together{.unknowns = scalars, .blocks = {}};
+    out.numbers.hessian = hessians_of(engine, std::span(&together, 1), out.x.size()).front();
     out.numbers.noise = Eigen::VectorXd::Zero(out.numbers.gradient.size());
     if (!columns.squares.empty()) {
       out.numbers.squares = gather(columns.squares, scalars);
@@ -100,60 +129,238 @@ struct Model {
   }
 };
 
-/// Costs beside a point along one unknown.
+/// Evaluations of the cost that a search beside a point may take, and evaluations of residual
+/// blocks if these are more; times that it looks again from where it found something; and indices
+/// of unknowns in all blocks beyond which groups are not made.
+constexpr std::size_t kMostEvaluations = 200, kMostBlocks = std::size_t{1} << 20, kMostRounds = 4,
+                      kMostReads = std::size_t{1} << 26;
+// Most probes of steps_beside() for an unknown, and one of its cost.
+constexpr std::size_t kProbes = 43;
+
+/// The search for a point of lower cost beside the engine's.
 class Beside {
  public:
-  Beside(runtime::Engine& engine, const ProblemModel& model, std::vector<double> x)
-      : engine_(engine), model_(model.model), x_(std::move(x)), there_(x_) {}
-
-  double cost(std::uint32_t k, double step) {
-    there_[k] = x_[k] + step;
-    if (!model_.lower.empty()) there_[k] = std::clamp(there_[k], model_.lower[k], model_.upper[k]);
-    engine_.set_point(there_);
-    const double cost = engine_.cost();
-    at_ = std::exchange(there_[k], x_[k]);
-    return cost;
+  Beside(runtime::Engine& engine, const ProblemModel& model, const EndFacts& at)
+      : engine_(engine),
+        problem_(model),
+        model_(model.model),
+        at_(at),
+        x_(model.model.scalars),
+        squares_(at.columns.squares) {
+    engine.point(x_);
   }
-  /// Moves to where the last cost was.
-  void take(std::uint32_t k) { x_[k] = there_[k] = at_; }
-  const std::vector<double>& x() const { return x_; }
+
+  BesideEnd look() {
+    std::vector<std::uint32_t> vanished = at_.nowhere ? moving_unknowns(model_) : find_vanished();
+    std::vector<std::uint32_t> kinks;
+    if (!at_.nowhere)
+      kinks = KinkCheck(problem_, model_.constant, runtime::Precision::f64,
+                        autodiff::KinksSought::falling)
+                  .unknowns_at(x_);
+    drop_manifolds(vanished);
+    drop_manifolds(kinks);
+    if (vanished.empty() && kinks.empty() && !at_.dependent)
+      return {.step = {}, .looked = at_.columns.squares.empty()};
+    std::optional<ExactStep> found = curve(vanished);
+    if (!found) found = step_beside(vanished, kinks);
+    engine_.set_point(x_);
+    return {.step = std::move(found), .looked = true};
+  }
 
  private:
-  runtime::Engine& engine_;
-  const runtime::Model& model_;
-  std::vector<double> x_, there_;
-  double at_ = 0;
-};
-
-// Share of the cost by which a step beside a kink changes it, and the exponent of the longest one.
-constexpr double kBeside = 1e-4;
-constexpr int kLongest = 1000;
-// Change of the residuals by a column along such a step, as a share of them, that explains it.
-constexpr double kExplained = 1e-2 * kBeside;
-
-/// The power of two from which on a step along unknown k to this side changes the cost; 0: none.
-double length_that_changes(Beside& beside, std::uint32_t k, double side, double cost) {
-  const auto changes = [&](int exponent) {
-    return !(std::abs(beside.cost(k, side * std::ldexp(1.0, exponent)) - cost) <= kBeside * cost);
-  };
-  int low = -kLongest, high = kLongest;
-  if (!changes(high)) return 0;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (changes(middle) ? high : low) = middle;
+  /// Where columns are not known, the gradient says of most that they have not vanished.
+  std::vector<std::uint32_t> find_vanished() {
+    const bool known = !squares_.empty();
+    if (!known) {
+      squares_.resize(x_.size());
+      engine_.gradient(squares_);
+      for (double& g : squares_) g = std::pow(g / residual_norm(at_.cost), 2);
+    }
+    std::vector<std::uint32_t> out = vanished_columns(model_, squares_, x_, at_.start, at_.cost);
+    if (known || out.empty()) return out;
+    const std::vector<double> squares = LocalCosts(problem_, out).squares(x_);
+    for (std::size_t k = 0; k < out.size(); ++k) squares_[out[k]] = squares[k];
+    return vanished_columns(model_, squares_, x_, at_.start, at_.cost);
   }
-  return std::ldexp(1.0, high);
-}
+
+  void drop_manifolds(std::vector<std::uint32_t>& unknowns) const {
+    if (model_.manifolds == nullptr || unknowns.empty()) return;
+    std::vector<bool> on(x_.size());
+    for (const runtime::ManifoldBlocks& blocks : model_.manifolds->all)
+      for (const std::uint32_t first : blocks.blocks)
+        std::fill_n(on.begin() + first, blocks.width, true);
+    std::erase_if(unknowns, [&](std::uint32_t k) { return on[k]; });
+  }
+
+  double clamped(std::uint32_t k, double value) const {
+    return model_.lower.empty() ? value : std::clamp(value, model_.lower[k], model_.upper[k]);
+  }
+  /// Gain that counts, of a part of the cost.
+  double least_of(double cost) const { return at_.least * (cost / at_.cost); }
+
+  /// The point, if the cost there is lower by as much as counts.
+  std::optional<ExactStep> taken(std::vector<double> x) {
+    engine_.set_point(x);
+    ExactStep out{.x = std::move(x), .cost = engine_.cost()};
+    if (!(at_.cost - out.cost > at_.least) || !has_gradient(engine_, x_.size()))
+      return std::nullopt;
+    double squared = 0;
+    for (std::size_t k = 0; k < x_.size(); ++k) squared += std::pow(out.x[k] - x_[k], 2);
+    out.step_norm = std::sqrt(squared);
+    return out;
+  }
+
+  /// Along directions of negative curvature.
+  std::optional<ExactStep> curve(std::span<const std::uint32_t> vanished) {
+    if (!has_exact_model(engine_, problem_)) return std::nullopt;
+    std::vector<double> gradient(x_.size());
+    engine_.gradient(gradient);
+    const std::vector<std::uint32_t> scalars = moving(model_, x_, gradient);
+    std::optional<LocalCosts> local;
+    std::vector<UnknownGroup> groups;
+    if (scalars.size() <= kMostCurved) {
+      groups.push_back({.unknowns = scalars, .blocks = {}});
+    } else if (!vanished.empty() && count_reads() <= kMostReads) {
+      local.emplace(problem_, scalars);
+      groups = groups_around(*local, scalars, vanished, kMostCurved);
+    }
+    std::erase_if(groups, [](const UnknownGroup& group) { return group.unknowns.empty(); });
+    const std::vector<Eigen::MatrixXd> hessians = hessians_of(engine_, groups, x_.size());
+    std::vector<double> x = x_;
+    bool found = false;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const std::vector<std::uint32_t>& unknowns = groups[g].unknowns;
+      QuadraticModel here{.unknowns = unknowns,
+                          .gradient = gather(gradient, unknowns),
+                          .hessian = hessians[g],
+                          .squares = Eigen::VectorXd::Zero(hessians[g].rows()),
+                          .noise = {}};
+      if (at_.by_columns && !squares_.empty()) here.squares = gather(squares_, unknowns);
+      const auto descent = negative_curvature(here, at_.unit);
+      if (descent) found |= search_along(groups[g], *descent, local ? &*local : nullptr, x);
+    }
+    return found ? taken(std::move(x)) : std::nullopt;
+  }
+
+  std::size_t count_reads() const {
+    std::size_t reads = 0;
+    for (const runtime::Term& term : model_.terms)
+      reads += term.batch->size() * term.batch->parameter_columns();
+    return reads;
+  }
+
+  /// Moves the unknowns of x along a direction, if that lowers the cost. The engine has it for all
+  /// unknowns together.
+  bool search_along(const UnknownGroup& group, const NegativeCurvature& descent,
+                    const LocalCosts* local, std::vector<double>& x) {
+    std::vector<double> values(group.unknowns.size());
+    const auto move = [&](double length) {
+      for (std::size_t j = 0; j < values.size(); ++j)
+        values[j] = clamped(
+            group.unknowns[j],
+            x_[group.unknowns[j]] + length * descent.direction[static_cast<Eigen::Index>(j)]);
+    };
+    const auto cost_at = [&](double length) {
+      move(length);
+      if (local != nullptr)
+        return local->costs(x_, std::array{LocalCosts::Probe{group.blocks, group.unknowns, values}})
+            .front();
+      std::vector<double> there = x_;
+      for (std::size_t j = 0; j < values.size(); ++j) there[group.unknowns[j]] = values[j];
+      engine_.set_point(there);
+      return engine_.cost();
+    };
+    const double cost = local != nullptr ? cost_at(0) : at_.cost;
+    SaddleSearch search(cost, descent.curvature, least_of(cost));
+    while (search.length() != 0) search.judge(cost_at(search.length()));
+    if (search.best() == 0) return false;
+    move(search.best());
+    for (std::size_t j = 0; j < values.size(); ++j) x[group.unknowns[j]] = values[j];
+    return true;
+  }
+
+  /// Along single unknowns.
+  std::optional<ExactStep> step_beside(std::span<const std::uint32_t> vanished,
+                                       std::span<const std::uint32_t> kinks) {
+    std::vector<std::uint32_t> unknowns;
+    std::ranges::set_union(vanished, kinks, std::back_inserter(unknowns));
+    const LocalCosts local(problem_, unknowns);
+    std::vector<double> columns(unknowns.size());
+    for (std::size_t k = 0; k < unknowns.size() && !at_.nowhere; ++k)
+      if (!std::ranges::binary_search(kinks, unknowns[k]))
+        columns[k] = std::sqrt(squares_[unknowns[k]]);
+    std::vector<double> x = x_;
+    std::vector<std::uint32_t> open(unknowns.size());
+    std::iota(open.begin(), open.end(), 0U);
+    std::size_t left = std::max(kMostEvaluations * local.blocks(), kMostBlocks);
+    bool found = false;
+    for (std::size_t round = 0; round < kMostRounds && !open.empty(); ++round) {
+      std::erase_if(open, [&](std::uint32_t k) {
+        const std::size_t cost = kProbes * local.readers(k).size();
+        const bool fits = cost != 0 && cost <= left;
+        if (fits) left -= cost;
+        return !fits;
+      });
+      found |= take_best(local, unknowns, columns, open, x);
+    }
+    return found ? taken(std::move(x)) : std::nullopt;
+  }
+
+  /// Moves x along those of the open unknowns that share no residual block, the largest gains
+  /// first. Others with a gain stay open.
+  bool take_best(const LocalCosts& local, std::span<const std::uint32_t> unknowns,
+                 std::span<const double> columns, std::vector<std::uint32_t>& open,
+                 std::vector<double>& x) const {
+    const auto costs = [&](std::span<const BesideProbe> steps) {
+      std::vector<double> values(steps.size());
+      std::vector<LocalCosts::Probe> probes(steps.size());
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const std::uint32_t k = open[steps[i].unknown];
+        values[i] = clamped(unknowns[k], x[unknowns[k]] + steps[i].step);
+        probes[i] = {local.readers(k), unknowns.subspan(k, 1), std::span(values).subspan(i, 1)};
+      }
+      return local.costs(x, probes);
+    };
+    std::vector<BesideProbe> stay(open.size());
+    for (std::uint32_t i = 0; i < open.size(); ++i) stay[i] = {i, 0};
+    const std::vector<double> here = costs(stay);
+    std::vector<BesideUnknown> asked(open.size());
+    for (std::size_t i = 0; i < open.size(); ++i)
+      asked[i] = {here[i], least_of(here[i]), columns[open[i]]};
+    const std::vector<BesideStep> steps = steps_beside(asked, costs);
+    std::vector<std::uint32_t> order(open.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::erase_if(order, [&](std::uint32_t i) { return steps[i].step == 0; });
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](auto i) { return steps[i].gain; });
+    std::vector<bool> used(local.blocks());
+    std::vector<std::uint32_t> later;
+    for (const std::uint32_t i : order) {
+      const std::uint32_t k = open[i];
+      if (std::ranges::any_of(local.readers(k), [&](std::uint32_t b) { return used[b]; })) {
+        later.push_back(k);
+        continue;
+      }
+      for (const std::uint32_t block : local.readers(k)) used[block] = true;
+      x[unknowns[k]] = clamped(unknowns[k], x[unknowns[k]] + steps[i].step);
+    }
+    const bool found = !order.empty();
+    std::ranges::sort(later);
+    open = std::move(later);
+    return found;
+  }
+
+  runtime::Engine& engine_;
+  const ProblemModel& problem_;
+  const runtime::Model& model_;
+  const EndFacts& at_;
+  std::vector<double> x_, squares_;
+};
 
 }  // namespace
 
 bool has_exact_model(runtime::Engine& engine, const ProblemModel& model) {
-  const auto branches = [](const runtime::Term& term) {
-    return !term.topology->program.guards.empty();
-  };
-  return engine.abilities().second_derivatives != nullptr && model.shares == nullptr &&
-         model.problem->host_blocks().empty() && !model.problem->has_manifolds() &&
-         std::ranges::none_of(model.model.terms, branches);
+  return engine.abilities().second_derivatives != nullptr && is_expression(model) &&
+         !model.problem->has_manifolds();
 }
 
 double exact_gain(runtime::Engine& engine, const ProblemModel& model, double unit,
@@ -191,64 +398,10 @@ std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel&
   return std::nullopt;
 }
 
-std::optional<ExactStep> kink_step(runtime::Engine& engine, const ProblemModel& model,
-                                   std::span<const std::uint32_t> unknowns,
-                                   std::span<const double> squares, double cost, double least) {
-  std::vector<double> x(model.model.scalars);
-  engine.point(x);
-  Beside beside(engine, model, x);
-  double lowest = cost;
-  for (const std::uint32_t k : unknowns) {
-    double best = lowest - least, step = 0;
-    for (const double side : {1.0, -1.0}) {
-      const double length = length_that_changes(beside, k, side, lowest);
-      const double column = squares.empty() ? 0 : std::sqrt(squares[k]);
-      if (column * length > kExplained * std::sqrt(2 * lowest)) continue;
-      for (const double part : {1e3, 1.0, 1e-3}) {
-        const double there = length > 0 ? beside.cost(k, side * part * length) : lowest;
-        if (!(there < best)) continue;
-        best = there;
-        step = side * part * length;
-      }
-    }
-    if (step == 0) continue;
-    lowest = beside.cost(k, step);
-    beside.take(k);
-  }
-  ExactStep out{.x = beside.x(), .cost = lowest};
-  engine.set_point(out.x);
-  const bool found = lowest < cost && has_gradient(engine, x.size());
-  double squared = 0;
-  for (std::size_t k = 0; k < x.size(); ++k) squared += (out.x[k] - x[k]) * (out.x[k] - x[k]);
-  out.step_norm = std::sqrt(squared);
-  engine.set_point(x);
-  return found ? std::optional(std::move(out)) : std::nullopt;
-}
-
-std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel& model,
-                                     double unit, double cost, double least,
-                                     const ColumnFacts& columns) {
-  if (columns.squares.empty()) return std::nullopt;
-  const std::optional<Model> at = Model::read(engine, model, columns);
-  const auto descent = at ? negative_curvature(at->numbers, unit) : std::nullopt;
-  if (!descent) return std::nullopt;
-  ExactStep out;
-  const auto move = [&](double length) {
-    const Eigen::VectorXd step = length * descent->direction;
-    out.x = moved(model.model, at->x, at->numbers.unknowns, step);
-    out.step_norm = step.norm();
-    engine.set_point(out.x);
-    out.cost = engine.cost();
-  };
-  SaddleSearch search(cost, descent->curvature, least);
-  while (search.length() != 0) {
-    move(search.length());
-    search.judge(out.cost);
-  }
-  if (search.best() != 0) move(search.best());
-  const bool found = search.best() != 0 && has_gradient(engine, at->x.size());
-  engine.set_point(at->x);
-  return found ? std::optional(std::move(out)) : std::nullopt;
+BesideEnd leave_saddle(runtime::Engine& engine, const ProblemModel& model, const EndFacts& at) {
+  const bool known =
+      is_expression(model) && (!model.problem->has_manifolds() || model.model.manifolds != nullptr);
+  return known && at.cost > 0 ? Beside(engine, model, at).look() : BesideEnd();
 }
 
 }  // namespace topograd

@@ -1,5 +1,5 @@
-// Second derivatives of the cost at a point of few unknowns: what they say is left to gain, and the
-// step that they lead to.
+// Second derivatives of the cost at a point: what they say is left to gain, the step that they lead
+// to, and the way from a saddle or a kink.
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
@@ -60,31 +60,43 @@ struct ExactStep {
 std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel& model, double unit,
                                     double cost, const ColumnFacts& columns, int tries);
 
-/// A point of lower cost in a direction of negative curvature at the engine's point
-/// (SaddleSearch). None where there is none, for more than kMostCurved unknowns, and without
-/// has_exact_model(). The engine's point is as after exact_gain().
-///
-///   cost   at the point
-///   least  gain that counts
-std::optional<ExactStep> saddle_step(runtime::Engine& engine, const ProblemModel& model,
-                                     double unit, double cost, double least,
-                                     const ColumnFacts& columns);
+/// A point at which a minimisation ends or gains nothing.
+struct EndFacts {
+  std::span<const double> start;  ///< of the minimisation
+  double cost = 0;                ///< at the point
+  double least = 0;               ///< gain that counts
+  double unit = 0;                ///< relative rounding unit of the engine's numbers
+  ColumnFacts columns = {};
+  /// Steps come from the columns: where these decide along a direction, its curvature says nothing
+  /// new.
+  bool by_columns = true;
+  /// Columns that have not vanished may depend on each other.
+  bool dependent = false;
+  /// The gradient is exactly 0 at the start, which may be that of all unknowns together.
+  bool nowhere = false;
+};
 
-/// A point of lower cost beside the engine's, along unknowns whose columns have vanished: at the
-/// kink of |x|, and at the zero of x⁴, second derivatives say nothing either. Steps are as long as
-/// it takes to change the cost by shares of it, so that units decide nothing: the exponent of their
-/// length is found by bisection. None where there is none. The engine's point is as after
-/// exact_gain().
+/// What lies beside such a point.
+struct BesideEnd {
+  std::optional<ExactStep> step;  ///< a point of lower cost
+  bool looked = false;            ///< the engine is to be linearised again
+};
+
+/// Looks for a point of lower cost beside the engine's, where the gradient and the linear model of
+/// the residuals say nothing: first in a direction of negative curvature (SaddleSearch), then along
+/// single unknowns (steps_beside()). It is looked for where the columns of unknowns have vanished,
+/// and at kinks of residuals from which the cost falls.
 ///
-///   unknowns  those that are looked along. Where a column explains what a step changes, it has not
-///             vanished: an unknown of 1e-17 has no effect by its own size, either
-///   squares   of the norms of all columns; empty: none explains anything
-///   cost      at the point
-///   least     gain that counts
+/// Nothing is found for residuals on the host, branches and models of several processes.
+/// Blocks on manifolds do not move.
 ///
-/// Cost: some thirty evaluations for each unknown.
-std::optional<ExactStep> kink_step(runtime::Engine& engine, const ProblemModel& model,
-                                   std::span<const std::uint32_t> unknowns,
-                                   std::span<const double> squares, double cost, double least);
+/// Up to kMostCurved unknowns are taken together. Of more, those around vanished columns are taken
+/// in groups of kMostCurved that share no residuals. Then the costs are those of the residuals that
+/// read what moves, so that others decide nothing.
+///
+/// Cost: nothing but a search for kinks if there is nothing to look at; otherwise at most
+/// kMostCurved products with the Hessian and some 200 evaluations of the cost, or of a million
+/// residuals if these are more.
+BesideEnd leave_saddle(runtime::Engine& engine, const ProblemModel& model, const EndFacts& at);
 
 }  // namespace topograd

@@ -298,34 +298,61 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
 }
 
 KinkCheck::KinkCheck(const ProblemModel& model, std::span<const std::uint8_t> fixed,
-                     runtime::Precision precision, bool corners)
-    : model_(model), fixed_(fixed), precision_(precision), corners_(corners) {
+                     runtime::Precision precision, autodiff::KinksSought sought)
+    : model_(model), fixed_(fixed), precision_(precision), sought_(sought) {
   for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
     const runtime::Term& term = model.model.terms[t];
     const ir::Program& f = term.topology->program;
     const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
     ir::Program cost = pass_program(Pass::cost, f, slots, term.energy, term.loss);
-    autodiff::KinkSearch kinks = autodiff::search_for_kinks(cost, slots, corners);
+    autodiff::KinkSearch kinks = autodiff::search_for_kinks(cost, slots, sought);
     if (!kinks.empty()) searches_.push_back({t, std::move(cost), std::move(kinks)});
   }
 }
 
-std::optional<std::string> KinkCheck::describe(std::span<const double> x) const {
+template <class Visit>
+bool KinkCheck::visit(const Search& search, std::span<const double> x, const Visit& visit) const {
   constexpr std::size_t kAtOnce = std::size_t{1} << 16;
-  for (const Search& search : searches_) {
-    const runtime::Term& term = model_.model.terms[search.term];
-    const std::unique_ptr<runtime::RowRunner> runner = runtime::cpu::make_row_runner(precision_);
-    for (std::size_t first = 0; first < term.batch->size(); first += kAtOnce) {
-      const std::size_t count = std::min(kAtOnce, term.batch->size() - first);
-      const runtime::Columns found =
-          runner->run(search.kinks.program, rows_of(model_.model, term, x, first, count));
-      for (std::size_t i = 0; i < count; ++i) {
-        if (found[0][i] < 0) continue;
-        if (auto text = describe_instance(search, first + i, x)) return text;
-      }
-    }
+  const runtime::Term& term = model_.model.terms[search.term];
+  const std::unique_ptr<runtime::RowRunner> runner = runtime::cpu::make_row_runner(precision_);
+  for (std::size_t first = 0; first < term.batch->size(); first += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, term.batch->size() - first);
+    const runtime::Columns found =
+        runner->run(search.kinks.program, rows_of(model_.model, term, x, first, count));
+    for (std::size_t i = 0; i < count; ++i)
+      if (found[0][i] >= 0 && visit(first + i)) return true;
   }
-  return std::nullopt;
+  return false;
+}
+
+std::optional<std::string> KinkCheck::describe(std::span<const double> x) const {
+  std::optional<std::string> text;
+  for (const Search& search : searches_) {
+    const auto describes = [&](std::size_t instance) {
+      text = describe_instance(search, instance, x);
+      return text.has_value();
+    };
+    if (visit(search, x, describes)) break;
+  }
+  return text;
+}
+
+std::vector<std::uint32_t> KinkCheck::unknowns_at(std::span<const double> x) const {
+  std::vector<std::uint32_t> out;
+  for (const Search& search : searches_) {
+    const ir::Batch& batch = *model_.model.terms[search.term].batch;
+    if (batch.has_resident()) continue;
+    visit(search, x, [&](std::size_t instance) {
+      for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot) {
+        const std::uint32_t scalar = batch.index(instance, slot);
+        if (scalar >= fixed_.size() || fixed_[scalar] == 0) out.push_back(scalar);
+      }
+      return false;
+    });
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 std::optional<std::string> KinkCheck::describe_instance(const Search& search, std::size_t instance,
@@ -336,7 +363,7 @@ std::optional<std::string> KinkCheck::describe_instance(const Search& search, st
     const std::uint32_t scalar = term.batch->index(instance, slot);
     if (scalar >= fixed_.size() || fixed_[scalar] == 0) free.push_back(slot);
   }
-  const autodiff::KinkSearch kinks = autodiff::search_for_kinks(search.cost, free, corners_);
+  const autodiff::KinkSearch kinks = autodiff::search_for_kinks(search.cost, free, sought_);
   if (kinks.empty()) return std::nullopt;
   const double found = runtime::cpu::make_row_runner(precision_)
                            ->run(kinks.program, rows_of(model_.model, term, x, instance, 1))[0][0];

@@ -42,24 +42,26 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
 /// point or every residual is finite there. Cost: an evaluation.
 std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model);
 
-/// Search for instances whose cost has no second derivative at a point (autodiff/kinks.hpp).
+/// Search for instances whose cost has a kink at a point (autodiff/kinks.hpp).
 ///
 /// Kinks by fixed unknowns do not count.
 class KinkCheck {
  public:
   /// Differentiates the topologies that have kinks.
   ///
-  ///   model    outlives it
-  ///   fixed    by scalar, at most as many as the model has; outlives it
-  ///   corners  kinks of abs, min and max count as well as those of lengths
+  ///   model   outlives it
+  ///   fixed   by scalar, at most as many as the model has; outlives it
   KinkCheck(const ProblemModel& model, std::span<const std::uint8_t> fixed,
-            runtime::Precision precision, bool corners);
+            runtime::Precision precision, autodiff::KinksSought sought);
 
   /// Names the first instance of this process, and the op; nothing if there is none. Evaluates on
   /// the CPU in the precision.
   ///
   /// Cost: nothing if no topology has a kink, else about that of the gradient.
   std::optional<std::string> describe(std::span<const double> x) const;
+  /// Unknowns that are not fixed, of all instances of this process with such a kink, ascending.
+  /// Leaves out data on a device. Cost: as describe().
+  std::vector<std::uint32_t> unknowns_at(std::span<const double> x) const;
 
  private:
   struct Search {
@@ -67,13 +69,16 @@ class KinkCheck {
     ir::Program cost;
     autodiff::KinkSearch kinks;
   };
+  /// Calls visit(instance) for those with a kink, until it returns true; returns that.
+  template <class Visit>
+  bool visit(const Search& search, std::span<const double> x, const Visit& visit) const;
   std::optional<std::string> describe_instance(const Search& search, std::size_t instance,
                                                std::span<const double> x) const;
 
   const ProblemModel& model_;
   std::span<const std::uint8_t> fixed_;
   runtime::Precision precision_;
-  bool corners_;
+  autodiff::KinksSought sought_;
   std::vector<Search> searches_;
 };
 

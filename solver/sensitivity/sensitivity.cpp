@@ -111,7 +111,8 @@ struct Sensitivity::Impl {
     const bool narrow = options.solver.precision == Precision::f32;
     const auto precision = narrow ? runtime::Precision::f32 : runtime::Precision::f64;
     const std::optional<std::string> text =
-        KinkCheck(extended.model, base.model.constant, precision, true).describe(extended.point);
+        KinkCheck(extended.model, base.model.constant, precision, autodiff::KinksSought::all)
+            .describe(extended.point);
     if (text) throw SensitivityError(SensitivityError::Reason::kink, "sensitivity: " + *text);
   }
 

@@ -170,8 +170,10 @@ void Minimizer::start(Engines& engines, StepSolver& solver) {
   summary_.final_cost = point().cost;
   if (started_) return;  // a second engine takes over
   started_ = true;
+  const bool looks_back =
+      solver.knows_columns(engines.here()) || engines.here().backend() == runtime::Backend::cpu;
   if (options_.scale_free && !options_.use_nonmonotonic_steps && model_.shares == nullptr &&
-      model_.constraints != ConstraintTerms::penalties && solver.knows_columns(engines.here())) {
+      model_.constraints != ConstraintTerms::penalties && looks_back) {
     first_.resize(model_.model.scalars);
     engines.here().point(first_);
   }
@@ -564,7 +566,7 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
     if (!ended) end(rules_.check_exact_gain());
     ended = true;
   }
-  if (!ended && lost.empty()) return leave_saddle(engines, solver, x, squares);
+  if (!ended && lost.empty()) return leave_saddle(engines, solver, squares);
   const Verdict here = ended ? verdict_ : Verdict{End::lost_columns};
   if (lost_columns_.is_open()) {
     const bool better =
@@ -575,7 +577,7 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   }
   left_ = std::move(x);
   if (!lost.empty() && turn(engines, solver, here, lost, squares)) return true;
-  return leave_saddle(engines, solver, left_, squares);
+  return leave_saddle(engines, solver, squares);
 }
 
 void Minimizer::move_to(Engines& engines, StepSolver& solver, std::span<const double> x) {
@@ -623,42 +625,36 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
   control_.go_on();
 }
 
-/// A gradient of zero says nothing where unknowns are at the zero of a square: goes on from a point
-/// of lower cost, if second derivatives lead to one. Returns false where they do not.
+/// A gradient of zero says nothing where unknowns are at the zero of a square or at a kink: goes on
+/// from a point of lower cost beside such a point. Returns false where there is none.
 ///
 ///   squares  column_squares() here
-bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
+bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver,
                              std::span<const double> squares) {
   const bool failed = control_.finished() && termination(verdict_.end) != Termination::CONVERGENCE;
-  if (failed || !rules_.may_ask_exactly() || summary_.num_iterations() >= options_.max_iterations ||
-      summary_.unknowns > kMostCurved)
+  if (failed || !rules_.may_leave_saddle() ||
+      summary_.num_iterations() >= options_.max_iterations || point().cost == looked_beside_)
     return false;
-  const double before = point().cost, least = rules_.least_contradiction();
-  // A gradient of exactly 0 at the start may be that of a kink in some rows alone.
-  const bool none = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0;
-  std::vector<std::uint32_t> vanished =
-      none ? moving_unknowns(model_.model)
-           : vanished_columns(model_.model, squares, x, first_, before);
-  // Coordinates of blocks on manifolds have no columns: single steps would lead off the manifold.
-  std::erase_if(vanished,
-                [&](std::uint32_t k) { return !squares.empty() && std::isnan(squares[k]); });
-  if (vanished.empty()) return false;
-  std::optional<ExactStep> found = saddle_step(
-      engines.here(), model_, rounding_unit(options_.precision), before, least, column_facts());
-  if (!found)
-    found = kink_step(engines.here(), model_, vanished, none ? std::span<const double>() : squares,
-                      before, least);
-  if (!found) {
-    linearize(engines, solver);
+  const double before = looked_beside_ = point().cost;
+  const BesideEnd beside = topograd::leave_saddle(
+      engines.here(), model_,
+      {.start = first_,
+       .cost = before,
+       .least = rules_.least_contradiction(),
+       .unit = rounding_unit(options_.precision),
+       .columns = {.squares = {squares.begin(), squares.end()}, .noise = {}},
+       .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0});
+  if (!beside.step) {
+    if (beside.looked) linearize(engines, solver);
     return false;
   }
-  move_to(engines, solver, found->x);
+  move_to(engines, solver, beside.step->x);
   begin_again(engines, solver);
   ++summary_.num_successful_steps;
   record({.iteration = summary_.num_iterations() + 1,
           .cost = point().cost,
           .cost_change = before - point().cost,
-          .step_norm = found->step_norm});
+          .step_norm = beside.step->step_norm});
   return true;
 }
 

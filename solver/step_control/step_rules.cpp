@@ -199,8 +199,10 @@ void StepRules::set_row_noise(double noise) {
   row_noise_ = sum_noise(point_.cost, options_->precision) + noise;
 }
 
-bool StepRules::may_ask_exactly() const {
-  return terms_.few && !terms_.penalties && !ends_by_gradient(*options_);
+bool StepRules::may_ask_exactly() const { return terms_.few && may_leave_saddle(); }
+
+bool StepRules::may_leave_saddle() const {
+  return !terms_.penalties && !ends_by_gradient(*options_);
 }
 
 bool StepRules::needs_exact_gain(double change) {

@@ -168,6 +168,8 @@ class StepRules {
   Verdict check_exact_gain() const;
   /// True if second derivatives may be asked at all.
   bool may_ask_exactly() const;
+  /// The cost beside the point may contradict a verdict.
+  bool may_leave_saddle() const;
   /// So many steps in turn were refused or short by damping that the linear model is no good, or
   /// only it contradicts a verdict: the next step is of the exact model, of few unknowns.
   bool wants_exact_step() const;

@@ -250,40 +250,49 @@ TEST(SecondOrder, FollowsTheRulesAtKinks) {
 struct KinkRow {
   const char* body;  // as above
   double x, y;
-  int corners, lengths;  // expected: kinks of all kinds, of lengths alone
+  int corners, lengths, falling;  // expected: kinks of all kinds, of lengths alone, falling ones
 };
 
 const KinkRow kKinkRows[] = {
-    {LENGTH "%6 = neg %5", 0, 0, 0, 0},
-    {LENGTH "%6 = neg %5", 0, 1e-100, -1, -1},
-    {LENGTH "%6 = square %5", 0, 0, -1, -1},
-    {LENGTH "%6 = cosh %5", 0, 0, -1, -1},
-    {LENGTH "%6 = exp %5", 0, 0, 0, 0},
-    {LENGTH "%6 = literal 1.5\n%7 = pow %5, %6", 0, 0, 0, 0},  // curvature 0.75 L^-0.5
-    {LENGTH "%6 = literal 1.5\n%7 = pow %5, %6", 1, 0, -1, -1},
-    {LENGTH "%6 = mul %0, %5", 0, 0, -1, -1},
-    {"%2 = hypot %0, %1", 0, 0, 0, 0},
-    {"%2 = abs %0", 0, 0, 0, -1},
-    {"%2 = abs %0\n%3 = square %2", 0, 0, -1, -1},
-    {"%2 = max %0, %1", 3, 3, 0, -1},
-    {"%2 = max %0, %1", 3, 4, -1, -1},
-    {"%2 = max %0, %1\n%3 = min %0, %1\n%4 = add %2, %3", 3, 3, -1, -1},
+    {LENGTH "%6 = neg %5", 0, 0, 0, 0, 0},
+    {LENGTH "%6 = neg %5", 0, 1e-100, -1, -1, -1},
+    {LENGTH "%6 = square %5", 0, 0, -1, -1, -1},
+    {LENGTH "%6 = cosh %5", 0, 0, -1, -1, -1},
+    {LENGTH "%6 = exp %5", 0, 0, 0, 0, -1},
+    {LENGTH "%6 = literal 1.5\n%7 = pow %5, %6", 0, 0, 0, 0, -1},  // curvature 0.75 L^-0.5
+    {LENGTH "%6 = literal 1.5\n%7 = pow %5, %6", 1, 0, -1, -1, -1},
+    {LENGTH "%6 = mul %0, %5", 0, 0, -1, -1, -1},
+    {"%2 = hypot %0, %1", 0, 0, 0, 0, -1},
+    {"%2 = abs %0", 0, 0, 0, -1, -1},
+    {"%2 = abs %0\n%3 = square %2", 0, 0, -1, -1, -1},
+    {"%2 = max %0, %1", 3, 3, 0, -1, -1},
+    {"%2 = max %0, %1", 3, 4, -1, -1, -1},
+    {"%2 = max %0, %1\n%3 = min %0, %1\n%4 = add %2, %3", 3, 3, -1, -1, -1},
     {"%2 = literal 0\n%3 = max %1, %2\n%4 = neg %1\n%5 = max %4, %2\n%6 = sub %3, %5\n%7 = mul %0, "
      "%6",
-     7, 0, -1, -1},
-    {"%2 = literal 0\n%3 = gt %0, %2\n%4 = abs %1\n%5 = select %3, %4, %0", -1, 0, -1, -1},
-    {"%2 = square %0", 0, 0, -1, -1}};
+     7, 0, -1, -1, -1},
+    {"%2 = literal 0\n%3 = gt %0, %2\n%4 = abs %1\n%5 = select %3, %4, %0", -1, 0, -1, -1, -1},
+    {"%2 = square %0", 0, 0, -1, -1, -1},
+    {"%2 = abs %0\n%3 = neg %2", 0, 0, 0, -1, 0},
+    {"%2 = min %0, %1", 3, 3, 0, -1, 0},
+    {"%2 = min %0, %1", 3, 4, -1, -1, -1},
+    {"%2 = max %0, %1\n%3 = square %2", -3, -3, 0, -1, 0},
+    {"%2 = hypot %0, %1\n%3 = neg %2", 0, 0, 0, 0, 0}};
 
 TEST(SecondOrder, KinksAreFound) {
   for (const KinkRow& row : kKinkRows) {
     const ir::Program f = program_of({row.body, row.x, row.y, 0, 0, 0});
     const std::vector<double> at = {row.x, row.y};
-    for (const bool corners : {true, false}) {
+    const std::pair<autodiff::KinksSought, int> expected[] = {
+        {autodiff::KinksSought::all, row.corners},
+        {autodiff::KinksSought::lengths, row.lengths},
+        {autodiff::KinksSought::falling, row.falling}};
+    for (const auto& [sought, kink] : expected) {
       const autodiff::KinkSearch search =
-          autodiff::search_for_kinks(f, autodiff::all_slots(f), corners);
+          autodiff::search_for_kinks(f, autodiff::all_slots(f), sought);
       const double found = ir::evaluate<double>(search.program, {.parameters = at})[0];
-      EXPECT_EQ(found, corners ? row.corners : row.lengths)
-          << row.body << (corners ? " with corners at " : " at ") << row.x << ", " << row.y;
+      EXPECT_EQ(found, kink) << row.body << " at " << row.x << ", " << row.y << ", sought "
+                             << static_cast<int>(sought);
       EXPECT_LT(found, static_cast<double>(search.ops.size()));
     }
   }
@@ -335,7 +344,8 @@ TEST(SecondOrder, KinksOfALongProgramAreFound) {
                     graph.add(ir::Op::Pow, graph.add(ir::Op::Abs, graph.leaf(ir::Op::Parameter, k)),
                               graph.literal(1.5)));
   const ir::Program f = graph.extract(std::array{sum}, {.parameters = kKinks + 1});
-  const autodiff::KinkSearch search = autodiff::search_for_kinks(f, autodiff::all_slots(f), false);
+  const autodiff::KinkSearch search =
+      autodiff::search_for_kinks(f, autodiff::all_slots(f), autodiff::KinksSought::lengths);
   std::vector<double> at(kKinks + 1, 1.0);
   EXPECT_EQ(ir::evaluate<double>(search.program, {.parameters = at})[0], -1);
   for (std::uint32_t k = 0; k < kKinks; ++k) {
