@@ -69,7 +69,8 @@ std::optional<ExactStep> ExactEnd::leave_saddle(std::span<const double> x,
       summary.num_successful_steps == 0 && summary.iterations.front().gradient_max_norm == 0;
   // Steps of a descent do not come from the columns.
   return topograd::leave_saddle(engines_.here(), problem_,
-                                {.start = start,
+                                {.x = x,
+                                 .start = start,
                                  .cost = summary.final_cost,
                                  .least = least,
                                  .unit = rounding_unit(options_.precision),

@@ -145,10 +145,8 @@ class Beside {
         problem_(model),
         model_(model.model),
         at_(at),
-        x_(model.model.scalars),
-        squares_(at.columns.squares) {
-    engine.point(x_);
-  }
+        x_(at.x.begin(), at.x.end()),
+        squares_(at.columns.squares) {}
 
   BesideEnd look() {
     std::vector<std::uint32_t> vanished = at_.nowhere ? moving_unknowns(model_) : find_vanished();

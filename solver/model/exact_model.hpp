@@ -62,6 +62,7 @@ std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel&
 
 /// A point at which a minimisation ends or gains nothing.
 struct EndFacts {
+  std::span<const double> x;      ///< the engine's point
   std::span<const double> start;  ///< of the minimisation
   double cost = 0;                ///< at the point
   double least = 0;               ///< gain that counts

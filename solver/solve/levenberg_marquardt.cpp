@@ -566,7 +566,7 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
     if (!ended) end(rules_.check_exact_gain());
     ended = true;
   }
-  if (!ended && lost.empty()) return leave_saddle(engines, solver, squares);
+  if (!ended && lost.empty()) return leave_saddle(engines, solver, x, squares);
   const Verdict here = ended ? verdict_ : Verdict{End::lost_columns};
   if (lost_columns_.is_open()) {
     const bool better =
@@ -577,7 +577,7 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   }
   left_ = std::move(x);
   if (!lost.empty() && turn(engines, solver, here, lost, squares)) return true;
-  return leave_saddle(engines, solver, squares);
+  return leave_saddle(engines, solver, left_, squares);
 }
 
 void Minimizer::move_to(Engines& engines, StepSolver& solver, std::span<const double> x) {
@@ -628,8 +628,9 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
 /// A gradient of zero says nothing where unknowns are at the zero of a square or at a kink: goes on
 /// from a point of lower cost beside such a point. Returns false where there is none.
 ///
+///   x        the point
 ///   squares  column_squares() here
-bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver,
+bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
                              std::span<const double> squares) {
   const bool failed = control_.finished() && termination(verdict_.end) != Termination::CONVERGENCE;
   if (failed || !rules_.may_leave_saddle() ||
@@ -638,14 +639,16 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver,
   const double before = looked_beside_ = point().cost;
   const BesideEnd beside = topograd::leave_saddle(
       engines.here(), model_,
-      {.start = first_,
+      {.x = x,
+       .start = first_,
        .cost = before,
        .least = rules_.least_contradiction(),
        .unit = rounding_unit(options_.precision),
        .columns = {.squares = {squares.begin(), squares.end()}, .noise = {}},
        .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0});
   if (!beside.step) {
-    if (beside.looked) linearize(engines, solver);
+    // Nothing is asked of the point of an end again.
+    if (beside.looked && !control_.finished()) linearize(engines, solver);
     return false;
   }
   move_to(engines, solver, beside.step->x);

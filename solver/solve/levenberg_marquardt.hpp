@@ -113,7 +113,8 @@ class Minimizer {
   bool turn(Engines& engines, StepSolver& solver, const Verdict& verdict,
             std::span<const std::uint32_t> lost, std::span<const double> squares);
   void look_back(Engines& engines, StepSolver& solver);
-  bool leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> squares);
+  bool leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
+                    std::span<const double> squares);
   void begin_again(Engines& engines, StepSolver& solver);
   void move_to(Engines& engines, StepSolver& solver, std::span<const double> x);
   /// The verdict, unless a step without damping shows that more is to be had.

@@ -257,7 +257,8 @@ void Problem::SetParameterBlockVariable(double* values) {
   impl_->At("SetParameterBlockVariable", values).constant = false;
 }
 bool Problem::IsParameterBlockConstant(const double* values) const {
-  return impl_->At("IsParameterBlockConstant", values).constant;
+  const ParameterBlock& block = impl_->At("IsParameterBlockConstant", values);
+  return block.constant || block.tangent_size() == 0;
 }
 
 void Problem::SetManifold(double* values, Manifold* manifold) {

@@ -1,6 +1,7 @@
 // Iterations of a solve, their log and callbacks, and parts of reports in Ceres' layout.
 #include "report.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <iostream>
 #include <limits>
@@ -54,6 +55,8 @@ IterationSummary Translate(const topograd::IterationSummary& from) {
   to.step_norm = from.step_is_valid ? from.step_norm : 0;
   to.relative_decrease = from.relative_decrease;
   to.trust_region_radius = from.trust_region_radius;
+  to.line_search_function_evaluations = to.line_search_gradient_evaluations = from.evaluations;
+  to.line_search_iterations = std::max(0, from.evaluations - 1);  // the first length is none
   to.linear_solver_iterations = from.linear_iterations;
   to.iteration_time_in_seconds = from.iteration_time_in_seconds;
   to.cumulative_time_in_seconds = from.cumulative_time_in_seconds;

@@ -129,8 +129,10 @@ void Report(const topograd::Summary& from, Solver::Summary& to) {
   to.num_residual_evaluations = from.num_iterations() + 1;
   to.num_jacobian_evaluations = from.num_successful_steps + 1;
   to.jacobian_evaluation_time_in_seconds = 0;
-  for (const topograd::IterationSummary& iteration : from.iterations)
+  for (const topograd::IterationSummary& iteration : from.iterations) {
     to.iterations.push_back(Translate(iteration));
+    to.num_line_search_steps += to.iterations.back().line_search_iterations;
+  }
 }
 
 /// One call of Solve.

@@ -58,6 +58,18 @@ TEST(CeresProblem, KnowsItsBlocks) {
   EXPECT_EQ(problem.GetParameterUpperBound(a, 1), none);
 }
 
+TEST(CeresProblem, AManifoldWithoutADirectionMakesItsBlockConstant) {
+  double x[2] = {1, 2};
+  ceres::Problem problem;
+  problem.AddParameterBlock(x, 2);
+  problem.SetManifold(x, new ceres::SubsetManifold(2, {0}));
+  EXPECT_FALSE(problem.IsParameterBlockConstant(x));
+  problem.SetManifold(x, new ceres::SubsetManifold(2, {0, 1}));
+  EXPECT_TRUE(problem.IsParameterBlockConstant(x));
+  problem.SetManifold(x, nullptr);
+  EXPECT_FALSE(problem.IsParameterBlockConstant(x));
+}
+
 /// Counts its live instances.
 class Counted : public ceres::SizedCostFunction<1, 1> {
  public:

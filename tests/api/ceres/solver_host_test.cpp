@@ -192,6 +192,36 @@ TEST(CeresHost, LineSearchMovesOnManifolds) {
   EXPECT_NEAR(summary.final_cost, 0.5, 1e-9);
 }
 
+/// r = (y - 10 sin x, x): a valley in the shape of a sine.
+struct WindingValley {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    using std::sin;
+    r[0] = x[1] - 10.0 * sin(x[0]);
+    r[1] = x[0];
+    return true;
+  }
+};
+
+TEST(CeresHost, StepsOfLineSearchesAreCounted) {
+  double x[2] = {50, 50};
+  ceres::Problem problem;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<WindingValley, 2, 2>(new WindingValley),
+                           nullptr, x);
+  ceres::Solver::Options options;
+  options.minimizer_type = ceres::LINE_SEARCH;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_GT(summary.num_line_search_steps, 5);
+  int steps = 0, evaluations = 0;
+  for (const ceres::IterationSummary& iteration : summary.iterations) {
+    steps += iteration.line_search_iterations;
+    evaluations += iteration.line_search_function_evaluations;
+  }
+  EXPECT_EQ(summary.num_line_search_steps, steps);
+  EXPECT_GT(evaluations, steps);
+}
+
 // 2 x - 1 beyond 1, x before: continuous, with the root 2 beyond the kink.
 TEST(CeresHost, BranchesFindTheirSide) {
   double x = -5;
