@@ -20,14 +20,14 @@ struct Sum {
     return true;
   }
 };
-ceres::CostFunction* MakeSum() { return new ceres::AutoDiffCostFunction<Sum, 2, 2, 1>(new Sum); }
+ceres::CostFunction* make_sum() { return new ceres::AutoDiffCostFunction<Sum, 2, 2, 1>(new Sum); }
 
 TEST(CeresProblem, KnowsItsBlocks) {
   double a[2] = {1, 2}, b[1] = {3}, c[4] = {};
   ceres::Problem problem;
-  const ceres::ResidualBlockId first = problem.AddResidualBlock(MakeSum(), nullptr, a, b);
+  const ceres::ResidualBlockId first = problem.AddResidualBlock(make_sum(), nullptr, a, b);
   const ceres::ResidualBlockId second =
-      problem.AddResidualBlock(MakeSum(), nullptr, std::vector<double*>{a, b});
+      problem.AddResidualBlock(make_sum(), nullptr, std::vector<double*>{a, b});
   problem.AddParameterBlock(c, 4, new ceres::QuaternionManifold);
   EXPECT_EQ(problem.NumParameterBlocks(), 3);
   EXPECT_EQ(problem.NumParameters(), 7);
@@ -115,13 +115,13 @@ TEST(CeresProblem, MistakesAreErrorsWithTheirPlace) {
   const std::vector<Mistake> rows = {
       {"AddResidualBlock: expected 2 parameter blocks (the cost function reads blocks of 2, 1), "
        "got 1, in residual block #1",
-       [](ceres::Problem& p) { p.AddResidualBlock(MakeSum(), nullptr, a); }},
+       [](ceres::Problem& p) { p.AddResidualBlock(make_sum(), nullptr, a); }},
       {"AddResidualBlock: parameter block 1 has size 2, the cost function expects 1, in residual "
        "block #1",
-       [](ceres::Problem& p) { p.AddResidualBlock(MakeSum(), nullptr, c, a); }},
+       [](ceres::Problem& p) { p.AddResidualBlock(make_sum(), nullptr, c, a); }},
       {"AddResidualBlock: parameter block 1 is a null pointer, in residual block #1",
        [](ceres::Problem& p) {
-         p.AddResidualBlock(MakeSum(), nullptr, a, static_cast<double*>(nullptr));
+         p.AddResidualBlock(make_sum(), nullptr, a, static_cast<double*>(nullptr));
        }},
       {"AddParameterBlock: the block is there with size 2, got 3",
        [](ceres::Problem& p) { p.AddParameterBlock(a, 3); }},
@@ -135,7 +135,7 @@ TEST(CeresProblem, MistakesAreErrorsWithTheirPlace) {
   };
   for (const Mistake& row : rows) {
     ceres::Problem problem;
-    problem.AddResidualBlock(MakeSum(), nullptr, a, b);
+    problem.AddResidualBlock(make_sum(), nullptr, a, b);
     try {
       row.call(problem);
       ADD_FAILURE() << "no error: " << row.expected;
@@ -199,7 +199,7 @@ TEST(CeresProblem, OwnsWhatItWasHandedBeforeAnError) {
 TEST(CeresProblem, EvaluatesAtTheUsersValues) {
   double a[2] = {1, 2}, b[1] = {3};
   ceres::Problem problem;
-  problem.AddResidualBlock(MakeSum(), nullptr, a, b);
+  problem.AddResidualBlock(make_sum(), nullptr, a, b);
   double cost = 0;
   std::vector<double> residuals, gradient;
   ceres::CRSMatrix jacobian;
@@ -230,7 +230,7 @@ TEST(CeresProblem, EvaluatesAtTheUsersValues) {
 TEST(CeresProblem, AppliesLossesOnRequest) {
   double a[2] = {1, 2}, b[1] = {3};
   ceres::Problem problem;
-  const auto block = problem.AddResidualBlock(MakeSum(), new ceres::CauchyLoss(2), a, b);
+  const auto block = problem.AddResidualBlock(make_sum(), new ceres::CauchyLoss(2), a, b);
   double cost = 0, plain = 0;
   std::vector<double> gradient, plain_gradient;
   ceres::Problem::EvaluateOptions options;
