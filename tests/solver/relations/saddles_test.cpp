@@ -113,7 +113,7 @@ void expect_left(const Way& way, const Part& part, std::size_t unknowns, double 
                             " unknowns from " + std::to_string(start) + " in units of " +
                             std::to_string(unit) + ", residuals times " + std::to_string(scale) +
                             ": " + summary.message;
-  const double count = static_cast<double>(unknowns / 2) * scale * scale;
+  const double count = 0.5 * static_cast<double>(unknowns) * scale * scale;
   EXPECT_NEAR(summary.initial_cost, part.start * count, 1e-9 * part.start * count) << where;
   EXPECT_NEAR(summary.final_cost, part.optimum * count, 1e-4 * part.start * count) << where;
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
@@ -148,7 +148,7 @@ TEST(Saddles, AreLeftBySteepestDescentAndAdam) {
       for (const std::size_t unknowns : {std::size_t{2}, std::size_t{80}}) {
         Parts parts(part, in_order(unknowns), 0, 1, 1);
         const Summary summary = solve(parts.problem, way.options);
-        const double count = static_cast<double>(unknowns / 2);
+        const double count = 0.5 * static_cast<double>(unknowns);
         const std::string where = way.name + ", " + part.name + ", " + std::to_string(unknowns) +
                                   " unknowns: " + summary.message;
         EXPECT_LT(summary.final_cost, 0.95 * part.start * count) << where;
