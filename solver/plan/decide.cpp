@@ -267,6 +267,15 @@ class LinearRules {
     choose(LinearSolver::cholesky, LinearReason::factor_cheap, true);
   }
 
+  /// Even a dense factor takes less time than a few iterations.
+  ///
+  ///   iteration  its seconds
+  bool is_trifle(double iteration) const {
+    return system_.unknowns <= kLargestReadBack ||
+           factor_seconds(system_.work, dense_factor(system_.unknowns), system_.threads) <=
+               std::max(kTrifle, kFewestIterations * kClear * iteration);
+  }
+
   /// The faster one of a factor and iterations, as predicted. Facts that cost time are asked for
   /// only where they can change the answer.
   void decide_by_time() {
@@ -274,9 +283,7 @@ class LinearRules {
     StepSeconds& expected = plan_.linear.expected;
     const double iteration = iteration_seconds(work, system_.threads);
     const bool is_small = system_.unknowns <= kLargestFactorised;
-    if (is_small && (system_.unknowns <= kLargestReadBack ||
-                     factor_seconds(work, dense_factor(system_.unknowns), system_.threads) <=
-                         std::max(kTrifle, kFewestIterations * kClear * iteration))) {
+    if (is_small && is_trifle(iteration)) {
       if (!system_.factor) return ask(Fact::factor);  // the solver needs its plan anyway
       expected.cholesky = factor_seconds(work, *system_.factor, system_.threads);
       return factor(LinearReason::few_unknowns);
