@@ -170,12 +170,15 @@ void Minimizer::start(Engines& engines, StepSolver& solver) {
   summary_.final_cost = point().cost;
   if (started_) return;  // a second engine takes over
   started_ = true;
+  runtime::Engine& engine = engines.here();
+  // Of several processes all look, or none: their engines evaluate one value at a time.
+  const bool alone = engine.abilities().several_values != nullptr;
   const bool looks_back =
-      solver.knows_columns(engines.here()) || engines.here().backend() == runtime::Backend::cpu;
+      solver.knows_columns(engine) || (alone && engine.backend() == runtime::Backend::cpu);
   if (options_.scale_free && !options_.use_nonmonotonic_steps && model_.shares == nullptr &&
       model_.constraints != ConstraintTerms::penalties && looks_back) {
     first_.resize(model_.model.scalars);
-    engines.here().point(first_);
+    engine.point(first_);
   }
   rules_.start(point().cost);
   gain_.start(point().cost);
@@ -560,6 +563,8 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   std::vector<double> x(model_.model.scalars), squares;
   engines.here().point(x);
   if (converged || !ended) squares = here_->column_squares();
+  // Without columns, refused steps are no reason to begin again, but at the start.
+  if (!ended && squares.empty() && summary_.num_successful_steps > 0) return false;
   std::vector<std::uint32_t> lost = find_lost(x, squares);
   if (!lost.empty() && holds_exactly(engines, solver, x, lost)) {
     lost.clear();
