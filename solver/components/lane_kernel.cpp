@@ -5,6 +5,7 @@
 #include "../../autodiff/kinks.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/program.hpp"
+#include "../../runtime/plan/passes.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -120,8 +121,8 @@ ir::Program rows_program(const ComponentKernel& of) {
 }
 
 ir::Program cost_of(const runtime::Term& term) {
-  const ir::Program& f = term.topology->program;
-  return term.loss == nullptr ? autodiff::cost(f) : autodiff::cost(autodiff::Robust{f, *term.loss});
+  return runtime::pass_program(runtime::Pass::cost, term.topology->program, {}, term.energy,
+                               term.loss);
 }
 
 ir::Program kinks_program(const ComponentKernel& of) {

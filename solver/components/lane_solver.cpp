@@ -950,14 +950,14 @@ bool LaneSolver::leave_saddle(std::size_t at) {
       lane.looked_beside == lane.here_cost)
     return false;
   lane.looked_beside = lane.here_cost;
-  return curve_away(at) || step_beside(at);
+  const std::vector<std::uint32_t> vanished = find_vanished(at);
+  return curve_away(at, vanished) || step_beside(at, vanished);
 }
 
 /// Begins a search in a direction of negative curvature; false if there is none.
-bool LaneSolver::curve_away(std::size_t at) {
+bool LaneSolver::curve_away(std::size_t at, std::span<const std::uint32_t> vanished) {
   Lane& lane = lanes_now_[at];
-  if (!lane.rules.may_ask_exactly() || !has_exact_model() ||
-      (!is_nowhere(at) && find_vanished(at).empty()))
+  if (!lane.rules.may_ask_exactly() || !has_exact_model() || (!is_nowhere(at) && vanished.empty()))
     return false;
   const std::optional<QuadraticModel> model = exact_model(at, here_columns());
   const auto descent = model ? negative_curvature(*model, kUnit) : std::nullopt;
@@ -996,10 +996,10 @@ std::vector<double> LaneSolver::costs_beside(std::size_t at, std::span<const Bes
 
 /// Goes to the best point along a single coordinate, the others where they are; false if none has a
 /// lower cost.
-bool LaneSolver::step_beside(std::size_t at) {
+bool LaneSolver::step_beside(std::size_t at, std::span<const std::uint32_t> vanished) {
   const StepRules& rules = lanes_now_[at].rules;
   const bool nowhere = is_nowhere(at);
-  const std::vector<std::uint32_t> kinks = find_kinks(at), vanished = find_vanished(at);
+  const std::vector<std::uint32_t> kinks = find_kinks(at);
   const std::vector<double> x = point(at);
   std::vector<Beside> here;
   std::vector<BesideUnknown> unknowns;
@@ -1046,7 +1046,7 @@ void LaneSolver::look_beside_saddle(std::size_t at) {
     lane.phase = Phase::leave;
     return try_length(at, lane.saddle->best());
   }
-  if (!step_beside(at)) stay(at);
+  if (!step_beside(at, find_vanished(at))) stay(at);
 }
 
 /// Goes on from beside the saddle, if derivatives are finite there.

@@ -250,8 +250,8 @@ class LaneSolver {
   void set_direction(std::size_t at, std::span<const std::uint32_t> unknowns,
                      const Eigen::VectorXd& direction);
   bool leave_saddle(std::size_t at);
-  bool curve_away(std::size_t at);
-  bool step_beside(std::size_t at);
+  bool curve_away(std::size_t at, std::span<const std::uint32_t> vanished);
+  bool step_beside(std::size_t at, std::span<const std::uint32_t> vanished);
   std::vector<std::uint32_t> find_vanished(std::size_t at) const;
   std::vector<std::uint32_t> find_kinks(std::size_t at);
   /// A scalar of a component and its value beside a point.

@@ -166,7 +166,7 @@ class Beside {
   }
 
  private:
-  /// Where columns are not known, the gradient says of most that they have not vanished.
+  /// If columns are not known, the gradient says of most that they have not vanished.
   std::vector<std::uint32_t> find_vanished() {
     const bool known = !squares_.empty();
     if (!known) {

@@ -77,7 +77,7 @@ struct EndFacts {
   bool nowhere = false;
 };
 
-/// What lies beside such a point.
+/// The answer of a search beside such a point.
 struct BesideEnd {
   std::optional<ExactStep> step;  ///< a point of lower cost
   bool looked = false;            ///< the engine is to be linearised again

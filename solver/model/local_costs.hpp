@@ -26,7 +26,7 @@ class LocalCosts {
 
   /// Blocks, by number through all terms, ascending.
   using Blocks = std::vector<std::uint32_t>;
-  /// Those that read unknown number k.
+  /// The blocks that read unknown number k.
   std::span<const std::uint32_t> readers(std::size_t k) const {
     return std::span(readers_).subspan(start_[k], start_[k + 1] - start_[k]);
   }

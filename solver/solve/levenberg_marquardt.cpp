@@ -171,7 +171,7 @@ void Minimizer::start(Engines& engines, StepSolver& solver) {
   if (started_) return;  // a second engine takes over
   started_ = true;
   runtime::Engine& engine = engines.here();
-  // Of several processes all look, or none: their engines evaluate one value at a time.
+  // Several processes look together, or not at all. Their engines evaluate one value at a time.
   const bool alone = engine.abilities().several_values != nullptr;
   const bool looks_back =
       solver.knows_columns(engine) || (alone && engine.backend() == runtime::Backend::cpu);
@@ -563,8 +563,6 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   std::vector<double> x(model_.model.scalars), squares;
   engines.here().point(x);
   if (converged || !ended) squares = here_->column_squares();
-  // Without columns, refused steps are no reason to begin again, but at the start.
-  if (!ended && squares.empty() && summary_.num_successful_steps > 0) return false;
   std::vector<std::uint32_t> lost = find_lost(x, squares);
   if (!lost.empty() && holds_exactly(engines, solver, x, lost)) {
     lost.clear();
@@ -637,8 +635,11 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
 ///   squares  column_squares() here
 bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
                              std::span<const double> squares) {
-  const bool failed = control_.finished() && termination(verdict_.end) != Termination::CONVERGENCE;
-  if (failed || !rules_.may_leave_saddle() ||
+  const bool ended = control_.finished();
+  const bool failed = ended && termination(verdict_.end) != Termination::CONVERGENCE;
+  // Without columns, refused steps are no reason to begin again, but at the start.
+  const bool refused = !ended && squares.empty() && summary_.num_successful_steps > 0;
+  if (failed || refused || !rules_.may_leave_saddle() ||
       summary_.num_iterations() >= options_.max_iterations || point().cost == looked_beside_)
     return false;
   const double before = looked_beside_ = point().cost;
@@ -653,7 +654,7 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
        .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0});
   if (!beside.step) {
     // Nothing is asked of the point of an end again.
-    if (beside.looked && !control_.finished()) linearize(engines, solver);
+    if (beside.looked && !ended) linearize(engines, solver);
     return false;
   }
   move_to(engines, solver, beside.step->x);

@@ -116,7 +116,7 @@ void expect_left(const Way& way, const Part& part, std::size_t unknowns, double 
                             ": " + summary.message;
   // Conjugate gradients know no columns: refused steps from a tiny start are no convergence.
   if (way.name == std::string_view("pcg") && part.name == std::string_view("fourth power") &&
-      start != 0 && summary.termination == Termination::NO_CONVERGENCE)
+      start != 0 && unknowns > 256 && summary.termination == Termination::NO_CONVERGENCE)
     return;
   const double count = 0.5 * static_cast<double>(unknowns) * scale * scale;
   EXPECT_NEAR(summary.initial_cost, part.start * count, 1e-9 * part.start * count) << where;
