@@ -92,6 +92,11 @@ double cost_resolution(const SolverOptions& options, double initial_cost, double
                   kCostRounding * cost_unit(options) * std::abs(initial_cost));
 }
 
+double claimed_decrease(const SolverOptions& options, double initial_cost, double cost) {
+  return std::max(cost_resolution(options, initial_cost, cost),
+                  std::pow(options.parameter_tolerance, 2) * (initial_cost - cost));
+}
+
 DescentControl::DescentControl(const SolverOptions& options, Summary& summary)
     : options_(options), summary_(summary), control_(options, summary) {
   for (const IterationSummary& step : summary.iterations)

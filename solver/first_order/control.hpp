@@ -90,6 +90,9 @@ bool record_step_beside(IterationSummary step, const GradientNorms& norms,
 double cost_unit(const SolverOptions& options);
 /// A smaller change of the cost means convergence, or rounding, which scales with the initial cost.
 double cost_resolution(const SolverOptions& options, double initial_cost, double cost);
+/// The decrease that may be left after CONVERGENCE at this cost: what the resolution hides, or the
+/// square of the tolerance of steps as a share of what was gained.
+double claimed_decrease(const SolverOptions& options, double initial_cost, double cost);
 
 /// Adds the seconds of its life.
 class Stopwatch {

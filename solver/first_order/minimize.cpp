@@ -212,11 +212,8 @@ class LastCheck {
                               norms_of(gradient), options_, summary);
   }
 
-  /// The decrease that may be left after CONVERGENCE.
   double claimed(const Summary& summary) const {
-    const double gained = summary.initial_cost - summary.final_cost;
-    return std::max(cost_resolution(options_, summary.initial_cost, summary.final_cost),
-                    std::pow(options_.parameter_tolerance, 2) * gained);
+    return claimed_decrease(options_, summary.initial_cost, summary.final_cost);
   }
 
   /// Gradients up to this end a solve by a tolerance of their own.

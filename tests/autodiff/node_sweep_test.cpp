@@ -204,6 +204,20 @@ TEST(NodeSweep, TellsItsMemory) {
   }
 }
 
+// Of a sum of parameters: one number for each of them in the list of parameters, and two of its
+// node.
+TEST(NodeSweep, TellsTheMemoryOfParameters) {
+  constexpr std::uint32_t kCount = 4096;
+  ir::Graph graph;
+  ir::Id sum = graph.leaf(Op::Parameter, 0);
+  for (std::uint32_t k = 1; k < kCount; ++k)
+    sum = graph.add(Op::Add, sum, graph.leaf(Op::Parameter, k));
+  const ir::Program program = graph.extract(std::array{sum}, {.parameters = kCount});
+  const std::size_t nodes = program.nodes.size() * sizeof(ir::Node);
+  const std::size_t words = 3 * kCount + 5 * (kCount - 1) + 2 * 3 * (kCount - 1);
+  EXPECT_GE(NodeSweep(program).bytes(), nodes + words * sizeof(std::uint32_t));
+}
+
 /// Expressions of parameters p and numbers d, which are all different.
 struct Sketch {
   ir::Graph graph;

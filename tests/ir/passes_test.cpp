@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -145,6 +146,27 @@ TEST(Passes, KeepTheBitsOfEveryOpOnEveryForm) {
     }
   }
   EXPECT_GT(changed, 3'000u / kStride);
+}
+
+// x + −0, x && true and x || false are x on whichever side the literal stands, and so are x &&
+// false and x || true literals.
+TEST(Passes, LiteralsAreKnownOnEitherSide) {
+  struct Row {
+    Op op;
+    double literal;
+    bool is_literal;
+  };
+  for (const Row& row : {Row{Op::Add, -0.0, false}, {Op::And, 0, true}, {Op::Or, 1, true}}) {
+    for (const bool first : {true, false}) {
+      ir::Graph g;
+      const Id before = g.literal(row.literal);
+      const Id x = g.leaf(Op::Parameter, 0);
+      const Id sum = first ? g.add(row.op, before, x) : g.add(row.op, x, before);
+      const Program program = ir::simplify(g.extract(std::array{sum}, {.parameters = 1}));
+      ASSERT_EQ(program.nodes.size(), 1u) << ir::info(row.op).name << ", literal first: " << first;
+      EXPECT_EQ(program.nodes[0].op == Op::Literal, row.is_literal);
+    }
+  }
 }
 
 // A minimum of numbers one of which is in it already, on either side, is the one there is.

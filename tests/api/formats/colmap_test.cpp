@@ -337,6 +337,36 @@ TEST(Colmap, ReadsBinaryRigs) {
   EXPECT_EQ(colmap_files(model).rigs.text, files.rigs.text);
 }
 
+// Two rigs of the same two cameras, which stand apart differently.
+TEST(Colmap, RigsHavePosesOfTheirOwn) {
+  ColmapFiles files;
+  files.cameras = {"cameras.txt", "1 PINHOLE 64 48 50 50 32 24\n2 PINHOLE 64 48 50 50 32 24\n"};
+  files.points = {"points3D.txt", ""};
+  files.rigs = {
+      "rigs.txt",
+      "1 2 CAMERA 1 CAMERA 2 1 1 0 0 0 0.5 0 0\n2 2 CAMERA 1 CAMERA 2 1 1 0 0 0 -3 0 0\n"};
+  files.frames.name = "frames.txt";
+  files.images.name = "images.txt";
+  for (int frame = 1; frame <= 2; ++frame) {
+    const std::string id = std::to_string(frame);
+    const int first = 2 * frame - 1;
+    files.frames.text += id + " " + id + " 1 0 0 0 0 0 0 2";
+    for (int camera = 1; camera <= 2; ++camera) {
+      const std::string image = std::to_string(first + camera - 1), c = std::to_string(camera);
+      files.frames.text += " CAMERA " + c + " " + image;
+      files.images.text += image + " 1 0 0 0 0 0 0 " + c + " image" + image + "\n\n";
+    }
+    files.frames.text += "\n";
+  }
+  const ColmapModel model = parse_colmap(files, "sparse");
+  ASSERT_EQ(model.images.size(), 4u);
+  EXPECT_EQ(model.pose(1).position[0], 0.5);
+  EXPECT_EQ(model.pose(3).position[0], -3);
+  const ColmapModel again = parse_colmap(colmap_files(model), "again");
+  EXPECT_EQ(again.pose(1).position[0], 0.5);
+  EXPECT_EQ(again.pose(3).position[0], -3);
+}
+
 // A point that no image sees has a track of length 0.
 TEST(Colmap, ReadsBinaryPointsWithoutTracks) {
   ColmapFiles files = binary_files();
@@ -804,22 +834,22 @@ TEST(ColmapProblem, ShortensFirstStepsOfFisheyeCamerasThatAreFarFromWhatTheySaw)
   }
 }
 
-/// The scene without noise, with its first point far behind all cameras, where the cost falls on
+/// The scene without noise, with its first points far behind all cameras, where the cost falls on
 /// for ever.
-BundleScene with_a_lost_point() {
+BundleScene with_lost_points(std::size_t count = 1) {
   BundleScene scene = snavely();
   for (std::size_t k = 0; k < scene.observations.size(); ++k) {
     BundleScene::Observation& o = scene.observations[k];
     o.seen = scene.project(o.camera, o.point);
   }
-  for (std::size_t k = 0; k < 3; ++k) scene.points[k] *= -1000;
+  for (std::size_t k = 0; k < 3 * count; ++k) scene.points[k] *= -1000;
   return scene;
 }
 
 // The scene is exact: the minimum is 0, at the place that the point has in it.
 TEST(ColmapProblem, MovesPointsToLowerMinima) {
   const std::vector<double> truth = snavely().points;
-  const ColmapModel model = parse_colmap(files_of(with_a_lost_point()), "sparse");
+  const ColmapModel model = parse_colmap(files_of(with_lost_points()), "sparse");
   for (const Retriangulation kind :
        {Retriangulation::off, Retriangulation::front, Retriangulation::anywhere}) {
     ColmapProblem colmap(model, {.refine = {"points"}, .retriangulation = kind});
@@ -837,13 +867,22 @@ TEST(ColmapProblem, MovesPointsToLowerMinima) {
 }
 
 TEST(ColmapProblem, RetriangulationKeepsFixedPointsAndPointsThatAreNotRefined) {
-  const ColmapModel model = parse_colmap(files_of(with_a_lost_point()), "sparse");
+  const ColmapModel model = parse_colmap(files_of(with_lost_points()), "sparse");
   ColmapProblem poses(model, {.refine = {"poses"}});
   EXPECT_EQ(poses.retriangulate(), 0u);
   ColmapProblem fixed(model, {.refine = {"points"}});
   fixed.problem().set_constant(fixed.points(), 0);
   EXPECT_EQ(fixed.retriangulate(), 0u);
   EXPECT_EQ(fixed.model().points[0], model.points[0]);
+  // Beside poses, which come first among the unknowns.
+  const ColmapModel two = parse_colmap(files_of(with_lost_points(2)), "sparse");
+  for (const std::size_t kept : {0, 1}) {
+    ColmapProblem one(two, {.refine = {"poses", "points"}});
+    one.problem().set_constant(one.points(), kept);
+    EXPECT_EQ(one.retriangulate(), 1u);
+    EXPECT_EQ(one.model().points[3 * kept], two.points[3 * kept]);
+    EXPECT_NE(one.model().points[3 - 3 * kept], two.points[3 - 3 * kept]);
+  }
 }
 
 // Rays of all camera models: each leads to what was seen.

@@ -22,6 +22,7 @@
 #include <deque>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <memory>
 #include <random>
 #include <span>
@@ -293,12 +294,15 @@ TEST(Components, EachEndsLikeItsOwnSolve) {
 }
 
 // Columns that are nearly parallel take the step from the rows. It is 0 where a bound holds an
-// unknown, however small its gradient is: here x, whose own minimum is beyond its bound.
+// unknown, however small its gradient is: x begins on its bound, and leaves it if its own minimum
+// is inside. A lower bound and its mirror image take the same steps.
 TEST(Components, StepsFromRowsLeaveUnknownsOnBounds) {
   constexpr std::size_t kCount = 40;
   for (const double apart : {1e-5, 1e-7, 1e-9}) {
-    for (const double side : {1.0, -1.0}) {  // of the bound where x may be
-      SCOPED_TRACE(testing::Message() << apart << " " << side);
+    std::map<bool, std::vector<int>> steps;  // by where the minimum of x is
+    for (const auto& [side, least] :         // of the bound where x may be, and its own minimum
+         {std::pair(1.0, -0.5), {1.0, 0.5}, {-1.0, 0.5}, {-1.0, -0.5}}) {
+      SCOPED_TRACE(testing::Message() << apart << " " << side << " " << least);
       Problem problem;
       Memory memory;
       for (std::size_t k = 0; k < kCount; ++k) {
@@ -310,15 +314,18 @@ TEST(Components, StepsFromRowsLeaveUnknownsOnBounds) {
           problem.set_upper_bound(p, 0, 0, 0);
         problem.add_residual(p(0, 0) + p(0, 1) + p(0, 2) - 2 * side);
         problem.add_residual(apart * (p(0, 0) + p(0, 1) - p(0, 2) - side));
-        problem.add_residual(1e-3 * (p(0, 0) + 0.5 * side));
+        problem.add_residual(1e-3 * (p(0, 0) - least));
       }
       const Summary summary = solve(problem, on_cpu(Components::separate));
       ASSERT_TRUE(summary.components.separate);
       EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+      const double x = side * least > 0 ? least : 0;
+      const std::vector<int>& taken = summary.components.successful_steps;
+      EXPECT_EQ(steps.try_emplace(x != 0, taken).first->second, taken);
       for (std::size_t k = 0; k < kCount; ++k) {
-        EXPECT_EQ(memory[k][0], 0) << k;
-        EXPECT_NEAR(memory[k][1] + memory[k][2], 2 * side, 1e-6) << k;
-        EXPECT_EQ(summary.components.unsuccessful_steps[k], 0) << k;
+        EXPECT_NEAR(memory[k][0], x, std::abs(1e-6 * x)) << k;
+        EXPECT_NEAR(memory[k][0] + memory[k][1] + memory[k][2], 2 * side, 1e-6) << k;
+        EXPECT_TRUE(x != 0 || summary.components.unsuccessful_steps[k] == 0) << k;
       }
     }
   }
@@ -641,31 +648,42 @@ TEST(Components, SquaresThatUnderflowAreNoEnd) {
   }
 }
 
-/// Exponentials whose columns become small beside their first norms, in a chain. The damping of a
-/// small system keeps those of the start, and the largest of these have 32 unknowns.
+/// Exponentials whose columns become small beside their first norms, in a chain or in pairs that
+/// are nearly parallel, which take steps from the rows. The damping of a small system keeps the
+/// norms of the start, and the largest of these have 32 unknowns.
 TEST(Components, TheLargestSmallOnesTakeTheStepsOfTheirOwnSolves) {
-  for (const std::size_t size : {31, 32, 33}) {
-    for (const bool bounded : {false, true}) {
+  enum class Kind { chain, bounded, pairs };
+  for (const std::size_t size : {30, 31, 32, 33, 34}) {
+    for (const Kind kind : {Kind::chain, Kind::bounded, Kind::pairs}) {
+      if (kind == Kind::pairs && size > 32) continue;  // their rows are not asked
       const auto solved = [&](Components components, std::size_t copies) {
         std::vector<double> x(copies * size, 3.0);
         Problem problem;
         const Parameters p = problem.add_parameters(x, 1);
         for (std::size_t k = 0; k < x.size(); ++k) {
           const double at = static_cast<double>(k % size) / static_cast<double>(size);
-          problem.add_residual(exp(p.scalar(k)) - 1.0 - 0.1 * at);
-          if (k % size > 0) problem.add_residual(0.1 * (p.scalar(k) - p.scalar(k - 1)) - at);
-          if (bounded) problem.set_bounds(p, k, 0, -100, 100);
+          const bool first = k % size == 0;
+          if (kind != Kind::pairs) {
+            problem.add_residual(exp(p.scalar(k)) - 1.0 - 0.1 * at);
+            if (!first) problem.add_residual(0.1 * (p.scalar(k) - p.scalar(k - 1)) - at);
+          } else if (!first) {
+            problem.add_residual(exp(p.scalar(k)) + exp(p.scalar(k - 1)) - 1.0 - 0.1 * at);
+            problem.add_residual(3e-8 * (p.scalar(k) - p.scalar(k - 1) - 1.0));
+          }
+          if (kind == Kind::bounded) problem.set_bounds(p, k, 0, -100, 100);
         }
         SolverOptions options = on_cpu(components);
         options.linear_solver = LinearSolver::cholesky;
-        options.initial_trust_region_radius = 1;
+        options.initial_trust_region_radius = kind == Kind::pairs ? 1e16 : 1;
         options.max_iterations = 4;
-        solve(problem, options);
+        const Summary summary = solve(problem, options);
+        EXPECT_EQ(summary.components.separate, components == Components::separate);
         x.resize(size);
         return x;
       };
-      expect_near(solved(Components::separate, 3), solved(Components::together, 1),
-                  std::to_string(size) + (bounded ? ", bounded" : ""));
+      const std::string which =
+          std::to_string(size) + ", kind " + std::to_string(static_cast<int>(kind));
+      expect_near(solved(Components::separate, 3), solved(Components::together, 1), which);
     }
   }
 }
@@ -883,28 +901,70 @@ TEST(Components, ASmallRegionIsAnEnd) {
 
 /// The first step in b leads to a plateau of cost ½, where its column has vanished. From where b
 /// began there is only a minimum of cost 2, so the plateau is the end.
+Summary solve_with_a_plateau(std::vector<double>& x, const SolverOptions& options) {
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  const Value a = u[0], b = u[1];
+  problem.add_residual(10.0 * (a - 1.0));
+  problem.add_residual(1.5 - 0.5 * tanh(b - 20.0));
+  problem.add_residual(a * b * exp(-square(b)) + (1.0 - a) * (1.0 - 0.001 * b));
+  return solve(problem, options);
+}
+
 TEST(Components, TheFirstOfTwoEndsMayBeTheBetterOne) {
   for (const auto& [components, by_gradient] : {std::pair(Components::together, false),
                                                 {Components::separate, false},
                                                 {Components::separate, true}}) {
     std::vector<double> x = {0, 0.1};
-    Problem problem;
-    const Parameters u = problem.add_parameters(x);
-    const Value a = u[0], b = u[1];
-    problem.add_residual(10.0 * (a - 1.0));
-    problem.add_residual(1.5 - 0.5 * tanh(b - 20.0));
-    problem.add_residual(a * b * exp(-square(b)) + (1.0 - a) * (1.0 - 0.001 * b));
     SolverOptions options = on_cpu(components);
     if (by_gradient) {  // second derivatives are not asked then
       options.absolute_gradient_tolerance = 1e-10;
       options.function_tolerance = 0;
     }
-    const Summary summary = solve(problem, options);
+    const Summary summary = solve_with_a_plateau(x, options);
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
     EXPECT_NEAR(summary.final_cost, 0.5, 1e-9);
     EXPECT_NEAR(x[0], 1, 1e-6);
     EXPECT_GT(x[1], 50);
     EXPECT_GT(summary.num_iterations(), 4);  // it has gone on from there
+  }
+}
+
+// From the plateau, where the column of b has vanished, b goes back to its start and on to the
+// lower end. That one is a saddle in c, which is left as any other.
+TEST(Components, TheBetterOfTwoEndsIsLeftIfItIsASaddle) {
+  for (const Components components : {Components::together, Components::separate}) {
+    std::vector<double> x = {0, 0.1, 0};
+    Problem problem;
+    const Parameters u = problem.add_parameters(x);
+    const Value a = u[0], b = u[1], c = u[2];
+    problem.add_residual(10.0 * (a - 1.0));
+    problem.add_residual(0.5 + 0.5 * tanh(b - 20.0));
+    problem.add_residual(a * b * exp(-square(b)) + (1.0 - a) * (1.0 - 0.001 * b));
+    problem.add_residual(1e-3 * (square(c) - exp(-square(b))));
+    SolverOptions options = on_cpu(components);
+    options.function_tolerance = 1e-14;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(x[1], 0, 1e-6);
+    EXPECT_NEAR(std::abs(x[2]), 1, 1e-6);
+    EXPECT_NEAR(summary.final_cost, 0, 1e-12);
+  }
+}
+
+// Wherever it comes, a limit leaves the best point so far.
+TEST(Components, LimitsLeaveTheBetterOfTwoEnds) {
+  for (const Components components : {Components::together, Components::separate}) {
+    double before = std::numeric_limits<double>::infinity();
+    for (int most = 1; most < 20; ++most) {
+      std::vector<double> x = {0, 0.1};
+      SolverOptions options = on_cpu(components);
+      options.max_iterations = most;
+      const Summary summary = solve_with_a_plateau(x, options);
+      EXPECT_LE(summary.final_cost, before * (1 + 1e-12)) << most;
+      before = summary.final_cost;
+    }
+    EXPECT_NEAR(before, 0.5, 1e-9);
   }
 }
 
@@ -978,6 +1038,22 @@ TEST(Components, LimitsAreEachComponents) {
     EXPECT_LE(summary.components.successful_steps[k] + summary.components.unsuccessful_steps[k], 2);
   EXPECT_EQ(summary.termination, Termination::NO_CONVERGENCE);
   EXPECT_GT(summary.num_iterations(), 50);
+}
+
+// Whatever an end asks for beyond it, and however many steps were refused.
+TEST(Components, NoLimitIsPassed) {
+  constexpr std::size_t kCount = 300;
+  for (int most = 1; most < 40; ++most) {
+    Parts parts;
+    for (std::size_t k = 0; k < kCount; ++k) parts.add(kind_of(k), 5000 + k);
+    SolverOptions options = on_cpu(Components::separate);
+    options.max_iterations = most;
+    const Summary summary = solve(parts.problem, options);
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const ComponentsSummary& all = summary.components;
+      ASSERT_LE(all.successful_steps[k] + all.unsuccessful_steps[k], most) << k;
+    }
+  }
 }
 
 /// A trend in powers of the year, whose columns depend on each other nearly: steps without damping

@@ -130,6 +130,28 @@ TEST(Barrier, InfeasibleProblemsEndInAnyUnit) {
   }
 }
 
+// Two equalities that exclude each other end it, however far the inequality is. The nearer it is,
+// the longer its barrier may be what keeps the violation.
+TEST(Barrier, EqualitiesThatExcludeEachOtherAreInfeasible) {
+  for (const auto& [far, most] : {std::pair(1e1, 60), {1e4, 60}, {1e8, 15}}) {
+    for (const double unit : {1.0, 1e-6, 1e6}) {
+      std::vector<double> x{0.1 * unit, 0.7 * unit};
+      Problem problem;
+      const Parameters p = problem.add_parameters(x);
+      const Value a = p[0] / unit, b = p[1] / unit;
+      problem.add_residual(a - 3.0);
+      problem.add_residual(b - 0.5);
+      problem.add_inequality(far - a, {.label = "far"});
+      problem.add_equality(square(a) + square(b) - 4.0, {.label = "circle of 2"});
+      problem.add_equality(square(a) + square(b) - 1.0, {.label = "circle of 1"});
+      const Summary s = solve(problem, barrier());
+      EXPECT_EQ(s.termination, Termination::INFEASIBLE) << far << ": " << s.message;
+      EXPECT_LE(s.constrained.outer_iterations, most) << far;
+      EXPECT_NEAR(std::hypot(x[0], x[1]) / unit, std::sqrt(2.5), 1e-2) << far;
+    }
+  }
+}
+
 // The equality and m inequalities are a distance d apart, which is left wherever the barrier
 // begins: at the end m μ is at most a twentieth of the penalty times (x + d)², so that x² + 2 x d
 // is at most a tenth of (x + d)².

@@ -24,6 +24,17 @@ struct Steps {
   DescentControl control;
 };
 
+// Of the 9 that were gained a step of a tenth of the unknowns' size leaves a hundredth, and a
+// tolerance of the cost a tenth of what is left of it.
+TEST(DescentControl, ClaimsWhatTheLooserToleranceLeaves) {
+  SolverOptions options;
+  options.parameter_tolerance = 0.1;
+  options.function_tolerance = 1e-9;
+  EXPECT_DOUBLE_EQ(claimed_decrease(options, 10, 1), 0.09);
+  options.function_tolerance = 0.1;
+  EXPECT_DOUBLE_EQ(claimed_decrease(options, 10, 1), 0.1);
+}
+
 // A step back into a valley is small, but the next one goes along it.
 TEST(DescentControl, ASmallStepEndsIfTheNextPromisesNoMore) {
   Steps along(1e-6, Settling::newton);

@@ -1240,6 +1240,35 @@ TEST(Solve, ConstantScalarsStayInDescent) {
   }
 }
 
+// In products with the Hessian, too, where all others pull at it. What a bound holds stays the same
+// way, and takes the same steps.
+TEST(Solve, HeldScalarsStayInTruncatedNewton) {
+  const auto steps = [](bool by_bound) {
+    std::vector<double> x = {3, 0.5, -2, 1, 7};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 1);
+    if (by_bound)
+      problem.set_lower_bound(p, 0, 0, 3);
+    else
+      problem.set_constant(p, 0);
+    problem.add_energy(1000.0 * p.scalar(0));
+    for (std::size_t k = 1; k < x.size(); ++k) {
+      const auto n = static_cast<double>(k);
+      problem.add_energy(square(p.scalar(k) - n * p.scalar(0)) + cosh(p.scalar(k) - 3 * n));
+    }
+    const Summary summary = solve(problem, {.backend = Backend::cpu,
+                                            .method = Method::newton,
+                                            .linear_solver = LinearSolver::pcg,
+                                            .max_iterations = 50});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_EQ(x[0], 3);
+    for (std::size_t k = 1; k < x.size(); ++k)
+      EXPECT_NEAR(x[k], 3.0 * static_cast<double>(k), 1e-6);
+    return summary.num_iterations();
+  };
+  EXPECT_EQ(steps(true), steps(false));
+}
+
 // ¼ (b² − a)² has a saddle at b = 0 and, for the constant a = 1, its minima at b = ±1.
 TEST(Solve, EscapesFromSaddlesLeaveConstantsAlone) {
   for (const Method method : {Method::lbfgs, Method::newton}) {

@@ -8,9 +8,11 @@
 #include <gtest/gtest.h>
 #include <Eigen/Dense>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -186,6 +188,39 @@ TEST(HostResiduals, EvaluateAsTracedOnesDo) {
   EXPECT_LE((actual.jvp(p) - expected.jvp(p)).norm(), 1e-12);
   EXPECT_LE((actual.vjp(s) - expected.vjp(s)).norm(), 1e-12);
   EXPECT_LE((actual.jtjp(p) - expected.jtjp(p)).norm(), 1e-10);
+}
+
+/// a and unit (b − 2).
+class TwoUnits final : public HostResidual {
+ public:
+  explicit TwoUnits(double unit) : unit_(unit) {}
+  int rows() const override { return 2; }
+  bool evaluate(const double* const* blocks, double* r, double** jacobians) const override {
+    r[0] = blocks[0][0];
+    r[1] = unit_ * (blocks[0][1] - 2);
+    if (jacobians == nullptr || jacobians[0] == nullptr) return true;
+    const double J[4] = {1, 0, 0, unit_};
+    std::copy_n(J, 4, jacobians[0]);
+    return true;
+  }
+
+ private:
+  double unit_;
+};
+
+// Without a scaling of columns the damping holds b, and the last step, which has none, moves it.
+TEST(HostResiduals, StepsWithoutDampingKnowColumnsOfAnyUnit) {
+  for (const double unit : {1.0, 1e-6, 1e-18}) {
+    std::vector<double> x = {0, 0};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 2);
+    problem.add_residual(std::make_shared<TwoUnits>(unit), {{p, 0}});
+    SolverOptions options = {.backend = Backend::cpu};
+    options.jacobi_scaling = false;
+    const Summary summary = solve(problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(x[1], 2, 1e-6) << unit << ": " << summary.message;
+  }
 }
 
 TEST(HostResiduals, LossesCorrectThemToo) {
