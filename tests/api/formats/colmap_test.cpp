@@ -254,7 +254,7 @@ ColmapFiles text_files() {
 }
 
 void put(std::string& out, std::uint64_t value, int bytes) {
-  for (int k = 0; k < bytes; ++k) out += static_cast<char>(value >> (8 * k) & 0xff);
+  for (int k = 0; k < bytes; ++k) out += static_cast<char>(k < 8 ? value >> (8 * k) & 0xff : 0);
 }
 void put(std::string& out, std::initializer_list<double> values) {
   for (const double value : values) put(out, std::bit_cast<std::uint64_t>(value), 8);
