@@ -247,6 +247,8 @@ TEST_F(VulkanComponents, SummariesCountWhatIsSent) {
   const std::uint64_t numbers = 8 * (3 + 2 * 20) * copies.count;
   EXPECT_GE(summary.bytes_up, numbers);
   EXPECT_LE(summary.bytes_up, 4 * numbers);
+  EXPECT_GE(summary.readbacks, 1u);
+  EXPECT_LE(summary.readbacks, summary.submissions);
   EXPECT_EQ(summary.why.find("by the interpreter:"), std::string::npos) << summary.why;
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../codegen/vector/kernels.hpp"
+#include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
 
 #include <algorithm>
@@ -116,6 +117,26 @@ TEST_F(VulkanFirstOrder, SolversGoOnAfterChanges) {
     const Summary actual = solver.solve();
     EXPECT_EQ(actual.final_cost, expected.final_cost);
     EXPECT_EQ(kept.x, fresh.x);
+  }
+}
+
+// Steps that leave the domain of a square root end a strict solve, by whichever method.
+TEST_F(VulkanFirstOrder, DomainsAreCheckedAtEachTrial) {
+  TG_NEEDS(float64);
+  for (const Method method : {Method::adam, Method::lbfgs}) {
+    Hanging rope;
+    std::vector<double> y(1, 0.001);
+    const Parameters p = rope.problem.add_parameters(y, 1);
+    rope.problem.add_energy(p.scalar(0) + sqrt(p.scalar(0)));
+    SolverOptions options = options_of(method, Backend::vulkan);
+    options.domain = DomainPolicy::strict;
+    try {
+      solve(rope.problem, options);
+      ADD_FAILURE() << name(method);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("domain error at a trial"), std::string::npos)
+          << name(method) << ": " << error.what();
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../codegen/vector/kernels.hpp"
+#include "../../../frontend/manifold.hpp"
 #include "../../../solver/solve.hpp"
 
 #include <cmath>
@@ -98,6 +99,21 @@ TEST_F(VulkanLbfgs, InF32ItComesAsNear) {
   const Summary actual = solve(narrow.problem, options);
   EXPECT_NEAR(actual.final_cost, expected.final_cost,
               1e-4 * (expected.initial_cost - expected.final_cost));
+}
+
+// Steps on manifolds are the host's: there is nothing of the device's own to prepare.
+TEST_F(VulkanLbfgs, ProblemsOnManifoldsAreWarmedUp) {
+  TG_NEEDS(float64);
+  std::vector<double> x = {0.6, 0, 0.8};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 3);
+  problem.set_manifold(p, Manifold::sphere(3));
+  problem.add_energy(square(p(0, 0) - 1.0) + 2.0 * square(p(0, 1)) + 3.0 * square(p(0, 2)));
+  const SolverOptions options = {.backend = Backend::vulkan, .method = Method::lbfgs};
+  warm_up(problem, options);
+  const Summary summary = solve(problem, options);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_NEAR(x[0], 1, 1e-4);
 }
 
 TEST_F(VulkanLbfgs, AnExceptionInACallbackLeavesTheLastPoint) {
