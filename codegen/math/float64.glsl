@@ -640,6 +640,26 @@ uvec2 f64_from_float(const uint a) {
   return uvec2(w_pick(nan, 0u, result.x), sign | w_pick(zero, 0u, w_pick(nan, 0x7ff80000u, y)));
 }
 
+// The product of two floats. It has at most 48 bits, so it is exact.
+uvec2 f64_float_product(const uint a, const uint b) {
+  uint sign = (a ^ b) & TG_SIGN;
+  uint p = a & ~TG_SIGN;
+  uint q = b & ~TG_SIGN;
+  uint high, low;
+  umulExtended((p & 0x7fffffu) | 0x800000u, (q & 0x7fffffu) | 0x800000u, high, low);
+  bool twice = high >= 0x8000u;  // the first bit is at 47, otherwise at 46
+  uint n = w_pick(twice, 5u, 6u);
+  uint e = (p >> 23u) + (q >> 23u) + w_pick(twice, 769u, 768u);
+  uint y = (e << 20u) + ((high << n) | (low >> (32u - n)));
+  uint least = min(p, q);
+  bool zero = least == 0u;
+  uvec2 product = uvec2(w_pick(zero, 0u, low << n), sign | w_pick(zero, 0u, y));
+  bool small = least - 1u < 0x7fffffu;  // subnormal
+  bool large = max(p, q) >= 0x7f800000u;
+  if (small || large) product = f64_mul(f64_from_float(a), f64_from_float(b));
+  return product;
+}
+
 uint f64_to_float(const uvec2 a) {
   uint sign = a.y & TG_SIGN;
   uvec2 p = f64_abs(a);

@@ -44,4 +44,5 @@ void main() {
   v[38] = f64_to_int64(a);
   v[39] = f64_from_float(a.x);
   v[40] = uvec2(f64_to_float(a), 0u);
+  v[41] = f64_float_product(a.x, b.x);
 }

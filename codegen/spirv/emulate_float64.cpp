@@ -449,6 +449,8 @@ class Emulation {
       extended(one);
     } else if (is_conversion(one.opcode)) {
       conversion(one);
+    } else if (one.opcode == spv::OpFMul && is_of_floats(one)) {
+      float_product(one);
     } else if (const auto found = kFunctions.find(one.opcode); found != kFunctions.end()) {
       call_by_lane(one, found->second, 3);
     } else if (one.opcode == spv::OpDot) {
@@ -500,16 +502,36 @@ class Emulation {
       }
       return;
     }
+    if (to == double_) floats_[one.result] = one.words[3];
     by_lane(one, [&](std::uint32_t lane, Id result) {
-      const Id value = component(one.words[3], lane), bits = fresh();
       if (to == double_) {
-        put(spv::OpBitcast, {uint_, bits, value});
+        const Id bits = float_bits(one.words[3], lane);
         call("f64_from_float", pair_, std::span(&bits, 1), result);
       } else {
+        const Id value = component(one.words[3], lane), bits = fresh();
         call("f64_to_float", uint_, std::span(&value, 1), bits);
         put(spv::OpBitcast, {renamed(to), result, bits});
         changed_.insert(result);
       }
+    });
+  }
+
+  Id float_bits(Id value, std::uint32_t lane) {
+    const Id number = component(value, lane), bits = fresh();
+    put(spv::OpBitcast, {uint_, bits, number});
+    return bits;
+  }
+
+  /// Both operands were floats: their product needs no rounding.
+  bool is_of_floats(const Instruction& one) const {
+    return floats_.contains(one.words[3]) && floats_.contains(one.words[4]);
+  }
+
+  void float_product(const Instruction& one) {
+    by_lane(one, [&](std::uint32_t lane, Id result) {
+      const std::array<Id, 2> bits = {float_bits(floats_.at(one.words[3]), lane),
+                                      float_bits(floats_.at(one.words[4]), lane)};
+      call("f64_float_product", pair_, bits, result);
     });
   }
 
@@ -699,6 +721,7 @@ class Emulation {
   std::map<Words, Id> given_, declared_;                        // types by content
   std::map<std::pair<Id, std::uint32_t>, Id> constants_;
   std::unordered_map<Id, Id> renames_;
+  std::unordered_map<Id, Id> floats_;           // the float that a double was made of
   std::set<Id> changed_;                        // results that are no arithmetic now
   std::map<Id, Id> linked_, globals_, locals_;  // ids of the library
   Words types_, code_;

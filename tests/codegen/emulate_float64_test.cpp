@@ -61,6 +61,22 @@ TEST(EmulateFloat64, ModulesAreValidAndHaveNoDoubles) {
   }
 }
 
+// Products of floats have a function of their own, component by component too.
+TEST(EmulateFloat64, ProductsOfFloatsAreKnown) {
+  const auto functions = [](const std::string& body) {
+    const Words words = emulate_float64(shader("  vec2 f = vec2(b[i]);\n" + body));
+    EXPECT_EQ(problems(words), "") << body;
+    const std::string text = disassemble(words);
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find("= OpFunction ", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  };
+  const std::size_t general = functions("  double g = f.x;\n  a[i] = g * f.y;\n");
+  EXPECT_EQ(functions("  a[i] = double(f.x) * double(f.y);\n"), general + 1);
+  EXPECT_EQ(functions("  dvec2 u = dvec2(f) * dvec2(f.yx);\n  a[i] = u.x;\n"), general + 1);
+}
+
 TEST(EmulateFloat64, LeavesOtherModulesAlone) {
   const Words words =
       compile({.name = "floats",

@@ -214,6 +214,10 @@ TEST_F(Float64, ConversionsAreTheHosts) {
     expect("from_int64", number(f64_from_int64(pair(word))), static_cast<double>(signed_word), 0);
     const float narrow = std::bit_cast<float>(low);
     expect("from_float", number(glsl::f64_from_float(low)), double{narrow}, narrow);
+    const auto other_low = static_cast<std::uint32_t>(numbers_.word() >> numbers_.below(64));
+    const float other = std::bit_cast<float>(other_low);
+    expect("float_product", number(glsl::f64_float_product(low, other_low)),
+           double{narrow} * double{other}, narrow, other);
     const double middle = (double{narrow} + std::nextafter(narrow, 0.0f)) / 2;
     for (const double x : {a, middle}) {
       const float got = std::bit_cast<float>(f64_to_float(pair(x)));
