@@ -1,7 +1,7 @@
 // Chromium for tests, and a server for the files that it opens.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
@@ -34,12 +34,25 @@ export class Site {
     this.browser = new Browser(join(this.folder, "profile"), flags);
   }
 
+  /** Writes what ran of the files of this site, as Node does for its own. */
+  #keepCoverage(scripts) {
+    if (scripts.length === 0) return;
+    const result = scripts.filter(({ url }) => url.startsWith(this.origin))
+      .map((script) => ({ ...script, url: `file://${join(this.folder, new URL(script.url).pathname)}` }));
+    mkdirSync(coverage, { recursive: true });
+    writeFileSync(join(coverage, `browser-${process.pid}-${Date.now()}.json`), JSON.stringify({ result }));
+  }
+
   async close() {
     await this.browser?.close();
+    this.#keepCoverage(this.browser?.covered ?? []);
     this.server?.close();
     rmSync(this.folder, { recursive: true, maxRetries: 5 });
   }
 }
+
+/** Where Node writes what runs, by its own variable; nothing otherwise. */
+const coverage = process.env.NODE_V8_COVERAGE;
 
 /** Chromium, driven by the DevTools protocol over pipes. */
 class Browser {
@@ -50,6 +63,7 @@ class Browser {
     ], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
     this.waiting = new Map();
     this.errors = [];
+    this.covered = [];
     this.number = 0;
     let text = "";
     this.process.stdio[4].setEncoding("utf8").on("data", (part) => {
@@ -79,13 +93,24 @@ class Browser {
 
   /** Opens an address in a new page, and waits for the problem or an error. */
   async open(url, until = "globalThis.page?.ready || globalThis.page?.error") {
+    await this.#cover();
     const { targetId } = await this.call("Target.createTarget", { url: "about:blank" }, undefined);
     ({ sessionId: this.session } =
       await this.call("Target.attachToTarget", { targetId, flatten: true }, undefined));
     this.errors = [];
     for (const domain of ["Page", "Runtime", "Log"]) await this.call(`${domain}.enable`);
+    if (coverage !== undefined) {
+      await this.call("Profiler.enable");
+      await this.call("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
+    }
     await this.call("Page.navigate", { url });
     await this.until(until);
+  }
+
+  /** What has run in the page that is open. */
+  async #cover() {
+    if (coverage === undefined || this.session === undefined) return;
+    this.covered.push(...(await this.call("Profiler.takePreciseCoverage")).result);
   }
 
   async evaluate(expression) {
@@ -110,6 +135,7 @@ class Browser {
   }
 
   async close() {
+    await this.#cover();
     const ended = new Promise((done) => this.process.on("exit", done));
     await this.call("Browser.close", {}, undefined);
     await ended;
