@@ -16,6 +16,10 @@ constexpr int kMostIdle = 20;
 constexpr int kHalvings = 2;
 // A step that leaves all of the gradient but this share was much too short.
 constexpr double kUnchanged = 1e-6, kWidening = 100;
+// So was one of which the damping keeps back more than this share: it changes the gradient by less
+// than rounding does. A gradient that becomes so many times larger shows curvature that the linear
+// model does not know, and the region stays smaller from then on.
+constexpr double kHeldBack = 0.9, kHeldWidening = 10, kCurves = 2;
 
 // Least ‖r‖ in optimality(), as shares of that at the start: where rounding of J x, √Σ (‖J_i‖
 // x_i)², hides smaller ones at the usual tolerance of 1e-10, and elsewhere.
@@ -42,13 +46,19 @@ bool HiddenSteps::hides(double cost, double cost_change, double model_decrease) 
   return judges_ && rounding_hides(cost, cost_change, model_decrease, precision_);
 }
 
-bool HiddenSteps::follow(double gradient_before, double gradient, TrustRegion& region) {
-  if (std::abs(gradient - gradient_before) <= kUnchanged * gradient_before) {
-    region.widen(kWidening, std::numeric_limits<double>::infinity());
-  } else if (gradient < gradient_before) {
-    region.accepted(1, 0);
-  } else {
-    for (int halving = 0; halving < kHalvings; ++halving) region.invalid();
+bool HiddenSteps::follow(double gradient_before, double gradient, double damped_share,
+                         TrustRegion& region) {
+  const bool curves = gradient > kCurves * gradient_before;
+  if (curves) most_radius_ = std::min(most_radius_, region.radius() / 2);
+  const bool held_back = damped_share > kHeldBack && !curves;
+  const bool unchanged = std::abs(gradient - gradient_before) <= kUnchanged * gradient_before;
+  const bool widens = unchanged ? region.widen(kWidening, std::numeric_limits<double>::infinity())
+                                : held_back && region.widen(kHeldWidening, most_radius_);
+  if (!widens && !unchanged) {
+    if (gradient < gradient_before)
+      region.accepted(1, 0);
+    else
+      for (int halving = 0; halving < kHalvings; ++halving) region.invalid();
   }
   idle_ = gradient < 0.5 * least_gradient_ ? 0 : idle_ + 1;
   least_gradient_ = std::min(least_gradient_, gradient);

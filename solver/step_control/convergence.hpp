@@ -24,14 +24,17 @@ class HiddenSteps {
   void set_last(bool hidden) { last_ = hidden; }
   /// Call after a hidden step: sizes the region by the gradients before and after it. Returns true
   /// if gradients fall no more.
-  bool follow(double gradient_before, double gradient, TrustRegion& region);
+  ///
+  ///   damped_share  that of the step; NaN: unknown
+  bool follow(double gradient_before, double gradient, double damped_share, TrustRegion& region);
 
  private:
   bool judges_;
   Precision precision_;
   bool last_ = false;
   double least_gradient_ = std::numeric_limits<double>::infinity();
-  int idle_ = 0;  // hidden steps since it fell
+  double most_radius_ = std::numeric_limits<double>::infinity();  // of steps that are held back
+  int idle_ = 0;                                                  // hidden steps since it fell
 };
 
 /// Relative rounding unit of the numbers that costs are made of.

@@ -468,7 +468,11 @@ Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
                               const runtime::PointReport& before, double share) {
   creeps_ = share > kCreeping ? std::min(creeps_ + 1, kMostWaits) : 0;
   Verdict verdict;
-  if (hidden_.last() && hidden_.follow(before.gradient_max_norm, point_.gradient_max_norm, region_))
+  // Damped steps on a parabola lower each |g_i| / ‖J_i‖, or nearly so, but not each |g_i|.
+  const auto size = [&](const runtime::PointReport& at) {
+    return options_->scale_free ? at.scaled_gradient_max : at.gradient_max_norm;
+  };
+  if (hidden_.last() && hidden_.follow(size(before), size(point_), share, region_))
     verdict = {End::rounding};
   const LastStep last{.decrease = report.model_decrease,
                       .change = facts.change,

@@ -39,12 +39,34 @@ TEST(Convergence, TwentyIdleStepsAreAnEnd) {
     for (int step = 1; step < 100; ++step) {
       const double before = gradient;
       if (step <= falls) gradient /= 3;
-      if (hidden.follow(before, gradient, region)) return step;
+      if (hidden.follow(before, gradient, 0, region)) return step;
     }
     return 0;
   };
   EXPECT_EQ(steps_to_end(1), 21);
   EXPECT_EQ(steps_to_end(7), 27);
+}
+
+// A step that the damping shortens to nothing widens the region, though rounding makes the largest
+// entry of the gradient a little larger. One that doubles it shows curvature, and no later step
+// widens the region to where that was.
+TEST(Convergence, HiddenStepsThatAreHeldBackWidenTheRegion) {
+  HiddenSteps hidden(SolverOptions{});
+  TrustRegion region(1e4, 1e16);
+  EXPECT_FALSE(hidden.follow(1, 1.04, 0.999, region));
+  EXPECT_EQ(region.radius(), 1e5);
+  EXPECT_FALSE(hidden.follow(1.04, 1.02, 0.99, region));
+  EXPECT_EQ(region.radius(), 1e6);
+  EXPECT_FALSE(hidden.follow(1.02, 1.03, 0.5, region)) << "not held back";
+  EXPECT_EQ(region.radius(), 2.5e5);
+  EXPECT_FALSE(hidden.follow(1.03, 3, 0.999, region)) << "curves";
+  EXPECT_EQ(region.radius(), 6.25e4);
+  EXPECT_FALSE(hidden.follow(3, 3.1, 0.999, region)) << "would lead back";
+  EXPECT_EQ(region.radius(), 1.5625e4);
+  EXPECT_FALSE(hidden.follow(3.1, 3.2, std::nan(""), region)) << "unknown";
+  EXPECT_EQ(region.radius(), 3906.25);
+  EXPECT_FALSE(hidden.follow(3.2, 3.3, 0.999, region));
+  EXPECT_EQ(region.radius(), 39062.5);
 }
 
 // The damped step δ solves (H + λD) δ = −g with JᵀJ = H, so −g·δ = δ·Hδ + λ δ·Dδ and the model
