@@ -14,10 +14,13 @@ namespace {
 // Inner tolerances: share of the gradient at the start of a minimisation that it must remove, and
 // the decrease of the tolerance from one to the next.
 constexpr double kFirstBound = 0.1, kMostLeft = 0.01, kBoundDecrease = 0.05;
-// μ falls by this factor, so often at most, if rounding keeps a minimisation of a nearly feasible
-// point from its tolerance.
+// μ falls by this factor where it keeps minimisations from their tolerance: after so many in a row
+// that have used up their steps and left more than this share of the gradient; and once where
+// rounding ends a minimisation that hardly changes a small violation. Each minimisation that then
+// reaches its tolerance lets μ grow to so many times what it may be.
 constexpr double kRetreat = 10;
-constexpr int kMostRetreats = 1;
+constexpr int kMostFailed = 2;
+constexpr double kLittleLess = 0.1, kRise = 2;
 // No minimisation is asked for less than this share of what rounding does to its gradient.
 constexpr double kRoundingShare = 0.1;
 // Nor for less than this share of the unit of gradients.
@@ -52,11 +55,15 @@ void AugmentedLagrangian::start() {
     squared += scaled * scaled;
   }
   run_.start(gradient, std::move(penalised));
-  rule_.start({.asked = run_.options.initial_penalty,
-               .cost = run_.objective,
-               .squared_violation = squared,
-               .inequalities = static_cast<std::size_t>(std::ranges::count(run_.equality, false)),
-               .curvature = run_.curvature});
+  PenaltyStart at{
+      .cost = run_.objective,
+      .squared_violation = squared,
+      .inequalities = static_cast<std::size_t>(std::ranges::count(run_.equality, false)),
+      .curvature = run_.curvature};
+  rule_.start(at);
+  chosen_ = rule_.mu;
+  at.asked = run_.options.initial_penalty;
+  rule_.start(at);
   set_multipliers();
   bound_ = kFirstBound * begin_;
 }
@@ -103,25 +110,16 @@ void AugmentedLagrangian::look() {
       kkt.complementarity = std::max(kkt.complementarity, std::abs(run_.multipliers[k] * c_[k]));
 }
 
-/// Replaces λ = μ d² (s / d − c), whose rounding is that of x times μ ‖d ∇c‖², by multipliers that
-/// balance the gradient, if they do it better.
+/// Replaces λ = μ d² (s / d − c) of active rows by multipliers that balance the
+/// gradient, if they do it better.
 ///
 ///   gradient  of the Lagrangian
 void AugmentedLagrangian::balance(std::vector<double> gradient) {
   std::vector<std::size_t> active;
-  std::vector<double> units;
-  for (std::size_t row = 0; row < run_.rows(); ++row) {
-    if (run_.fixed[row] || !(run_.equality[row] || run_.multipliers[row] > 0)) continue;
-    active.push_back(row);
-    units.push_back(run_.scale[row]);
-  }
-  const std::vector<double> before = run_.multipliers;
-  fit_multipliers(run_, {.rows = active, .units = units, .kept = 0}, gradient);
-  if (run_.projected_max(gradient) < run_.stationarity) {
-    run_.measure_stationarity(gradient);
-  } else {
-    run_.multipliers = before;
-  }
+  for (std::size_t row = 0; row < run_.rows(); ++row)
+    if (!run_.fixed[row] && (run_.equality[row] || run_.multipliers[row] > 0))
+      active.push_back(row);
+  balance_multipliers(run_, active, std::move(gradient));
 }
 
 bool AugmentedLagrangian::converged() {
@@ -129,18 +127,51 @@ bool AugmentedLagrangian::converged() {
          run_.stationary();
 }
 
+/// False if μ is no larger than that.
+bool AugmentedLagrangian::lower_penalty(double least) {
+  if (!(rule_.mu > least)) return false;
+  rule_.mu = ceiling_ = std::max(rule_.mu / kRetreat, least);
+  rule_.forget();
+  return true;
+}
+
+/// After a minimisation that has used up its steps: the next one goes on with the same multipliers,
+/// and with a smaller μ if that may be the reason.
+void AugmentedLagrangian::go_on() {
+  run_.multipliers = lambda_;
+  failed_ = reached_ > kLittleLess * begin_ ? failed_ + 1 : 0;
+  const bool falls = failed_ >= kMostFailed && lower_penalty(chosen_);
+  set_multipliers();
+  if (!falls) return;
+  failed_ = 0;
+  bound_ = std::max(bound_, kMostLeft * begin_);
+}
+
+/// True if μ was so large, as it can be where it is asked for, that multipliers are rounding: the
+/// next minimisation has the largest one that is not, and the same multipliers.
+bool AugmentedLagrangian::bound_penalty() {
+  const double most = std::max(chosen_, run_.largest_penalty());
+  if (!(rule_.mu > kRetreat * most)) return false;
+  rule_.mu = most;
+  rule_.forget();
+  run_.multipliers = lambda_;
+  set_multipliers();
+  bound_ = std::max(bound_, kMostLeft * begin_);
+  return true;
+}
+
 void AugmentedLagrangian::update() {
-  const bool solved = reached_ <= std::max(bound_, kSolved * begin_);
+  if (bound_penalty()) return;
+  const bool limited = run_.summary.termination == Termination::NO_CONVERGENCE;
+  // A minimisation that rounding has ended is solved as well as it can be.
+  const double least = limited ? 0 : rule_.mu * run_.gradient_rounding;
+  const bool solved = reached_ <= std::max({bound_, kSolved * begin_, least});
   rule_.largest = std::min(ceiling_, run_.largest_penalty());
-  if (!solved && run_.summary.termination == Termination::NO_CONVERGENCE) {
-    run_.multipliers = lambda_;  // it goes on with the same numbers
-    return set_multipliers();
-  }
-  if (!solved && run_.nearly_feasible() && progress_ > rule_.before / 2 &&
-      retreats_ < kMostRetreats) {
-    rule_.mu = ceiling_ = rule_.mu / kRetreat;
-    ++retreats_;
-  }
+  if (!solved && limited) return go_on();
+  failed_ = 0;
+  if (!solved && run_.nearly_feasible() && progress_ > rule_.before / 2 && !retreated_)
+    retreated_ = lower_penalty(0);
+  if (solved) ceiling_ *= kRise;
   // Once there is almost no violation, the least so far may be luck, and multipliers go on.
   const bool falls = rule_.look(progress_, run_.least_tolerance(), solved);
   const bool follows = falls || run_.nearly_feasible() || reached_ >= kIdle * begin_;
@@ -151,6 +182,8 @@ void AugmentedLagrangian::update() {
   bound_ = std::max(std::min(bound_, kMostLeft * begin_),
                     std::max(kRoundingShare * rule_.mu * run_.gradient_rounding,
                              run_.gradients.bound(kLeastShare)));
+  // Rows are met, so that only the gradient is left to fall, and rounding shows how far it can.
+  if (progress_ == 0) bound_ = std::min(bound_, kMostLeft * begin_);
 }
 
 /// Sets shifts from which r gives balanced multipliers: derivatives of the solution read them.

@@ -14,11 +14,12 @@ namespace topograd {
 /// the rows' gradients of length 1, so that units of constraints change nothing.
 ///
 /// After each minimisation λ becomes μ d (s − d c), or 0 where that is negative, if the violation
-/// fell; if it did not fall to a quarter although the minimisation reached its tolerance, μ grows.
-/// Each minimisation must reduce its gradient to a tenth at least. Where rows are met, but the
-/// gradient is not small because x cannot be rounded finely enough for λ = μ d (s − d c), λ are
-/// fitted to the gradient. A violation that μ does not reduce at a stationary point of its own ends
-/// the solve with Termination::INFEASIBLE.
+/// fell; if it did not fall to a quarter although the minimisation reached its tolerance, or came
+/// as near to it as rounding allows, μ grows. μ falls where minimisations use up their steps in
+/// vain, but not below the first μ that is chosen. Each minimisation must reduce its gradient to a
+/// tenth at least. Where rows are met, but the gradient is not small because x cannot be rounded
+/// finely enough for λ = μ d (s − d c), λ are fitted to the gradient. A violation that μ does not
+/// reduce at a stationary point of its own ends the solve with Termination::INFEASIBLE.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 17.4; Conn, Gould, Toint,
 /// LANCELOT (1992); the rule for μ and its first value: Birgin & Martínez, Practical Augmented
@@ -38,6 +39,9 @@ class AugmentedLagrangian {
   void set_multipliers();
   void look();
   void update();
+  void go_on();
+  bool bound_penalty();
+  bool lower_penalty(double least);
   void balance(std::vector<double> gradient);
   bool converged();
   bool infeasible();
@@ -49,8 +53,10 @@ class AugmentedLagrangian {
   std::vector<double> c_;               // by row
   double bound_ = 0;                    // of the next minimisation's gradient
   double begin_ = 0, reached_ = 0;      // max |gradient| where a minimisation begins, and ended
-  double ceiling_ = std::numeric_limits<double>::infinity();  // of μ, by minimisations that failed
-  int retreats_ = 0;                                          // times that μ has fallen
+  double chosen_ = 0;                   // the first μ, where none is asked for
+  double ceiling_ = std::numeric_limits<double>::infinity();  // of μ after it has fallen
+  bool retreated_ = false;  // μ has fallen because rounding ended a minimisation
+  int failed_ = 0;          // minimisations in a row that used up their steps in vain
   double progress_ = 0;  // max d |min(c, λ / (μ d²))| of the rows that are not met; 0: all are
 };
 

@@ -71,6 +71,11 @@ bool PenaltyRule::look(double violation, double met, bool solved) {
   return some;
 }
 
+void PenaltyRule::forget() {
+  best = before = std::numeric_limits<double>::infinity();
+  stalls = 0;
+}
+
 bool PenaltyRule::in_vain() const { return stalls >= kStalls; }
 
 double largest(std::span<const double> numbers) {

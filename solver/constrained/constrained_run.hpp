@@ -52,6 +52,8 @@ struct PenaltyRule {
   ///   met     a violation that counts as none
   ///   solved  the minimisation reached its tolerance
   bool look(double violation, double met, bool solved);
+  /// Violations so far say nothing about those to come: μ has fallen.
+  void forget();
   /// Penalties have grown in vain: the problem may be infeasible.
   bool in_vain() const;
 };

@@ -293,6 +293,18 @@ void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<doub
   g -= all * change;
 }
 
+void balance_multipliers(ConstrainedRun& run, std::span<const std::size_t> rows,
+                         std::vector<double> gradient) {
+  std::vector<double> units;
+  for (const std::size_t row : rows) units.push_back(run.scale[row]);
+  const std::vector<double> before = run.multipliers;
+  fit_multipliers(run, {.rows = rows, .units = units, .kept = 0}, gradient);
+  if (run.projected_max(gradient) < run.stationarity)
+    run.measure_stationarity(gradient);
+  else
+    run.multipliers = before;
+}
+
 double violation_left(ConstrainedRun& run) {
   if (!run.space.blocks().empty()) return 1;
   const runtime::Engine& engine = run.inner.engine(runtime::Pass::cost);

@@ -66,6 +66,13 @@ struct FittedRows {
 /// conjugate gradients instead.
 void fit_multipliers(ConstrainedRun& run, const FittedRows& of, std::vector<double>& gradient);
 
+/// fit_multipliers() of these rows in units of d, where that lowers max |gradient| / unit: λ of a
+/// penalty has the rounding of x times μ ‖d ∇c‖². Measures the run's stationarity again.
+///
+///   gradient  of the Lagrangian, of which stationarity is that
+void balance_multipliers(ConstrainedRun& run, std::span<const std::size_t> rows,
+                         std::vector<double> gradient);
+
 /// The violation at the best point along the step that meets linearised constraints as well as it
 /// can, as a share of that at the run's point, in units of `scale`. Gradients of the violation are
 /// small far from its minimum, too, where gradients of rows are nearly dependent.

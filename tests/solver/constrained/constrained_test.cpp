@@ -627,6 +627,35 @@ TEST(Constrained, ConditionsOfAConvexProgramHoldAtAnyTolerance) {
   }
 }
 
+// Minimisations with a penalty of 10⁶ use up their steps along the kinks of 596 inequalities.
+TEST(Constrained, APenaltyThatIsTooLargeFalls) {
+  SmoothCurve chosen, curve;
+  const SolverOptions options{.backend = Backend::cpu, .kkt_tolerance = 1e-6};
+  const Summary expected = solve(chosen.problem, options);
+  SolverOptions asked = options;
+  asked.initial_penalty = 1e6;
+  const Summary s = solve(curve.problem, asked);
+  EXPECT_EQ(expected.termination, Termination::CONVERGENCE) << expected.message;
+  EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+  EXPECT_NEAR(s.final_cost, expected.final_cost, 1e-6 * expected.final_cost);
+}
+
+// Multipliers are rounding where the rounding of x times the penalty is larger than the objective's
+// gradient: the closest point to (3, 4) with x + y = 1 is (0, 1), with λ = −3.
+TEST(Constrained, PenaltiesBeyondRoundingAreBounded) {
+  for (const double penalty : {1e12, 1e15, 1e18}) {
+    SCOPED_TRACE(penalty);
+    Projection one({3, 4});
+    one.problem.add_equality(one.unknowns[0] + one.unknowns[1] - 1.0);
+    const Summary s = solve(one.problem, {.backend = Backend::cpu, .initial_penalty = penalty});
+    EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+    EXPECT_LE(s.constrained.penalty, 1e11);
+    EXPECT_NEAR(one.x[0], 0, 1e-9);
+    EXPECT_NEAR(one.x[1], 1, 1e-9);
+    EXPECT_NEAR(s.constrained.multipliers[0], -3, 1e-8);
+  }
+}
+
 // Unknowns go to 0, where their size says nothing about their columns.
 TEST(Constrained, NonnegativeLeastSquaresEndsAtItsConditions) {
   constexpr Eigen::Index kRows = 60, kUnknowns = 8;
