@@ -154,6 +154,15 @@ void Barrier::sharpen(std::vector<double>& gradient) {
   fit_multipliers(run_, {.rows = active, .units = units, .kept = kKeptMultiplier}, gradient);
 }
 
+/// Replaces multipliers of equalities, which are met, by others that balance the gradient, if they
+/// do it better.
+void Barrier::balance(std::vector<double> gradient) {
+  std::vector<std::size_t> met;
+  for (std::size_t row = 0; row < c_.size(); ++row)
+    if (run_.equality[row] && !run_.fixed[row]) met.push_back(row);
+  balance_multipliers(run_, met, std::move(gradient));
+}
+
 /// λ is larger than c, in the units of the objective's curvature and of the distance from the
 /// constraint.
 bool Barrier::is_active(std::size_t row) const {
@@ -170,6 +179,7 @@ void Barrier::look() {
   run_.measure_rows();
   if (mu_ <= kNearEnd * least_barrier()) sharpen(gradient);
   run_.measure_stationarity(gradient);
+  if (progress_ == 0 && run_.stationarity > run_.gradient_bound()) balance(std::move(gradient));
   for (std::size_t row = 0; row < c_.size(); ++row)
     if (!run_.equality[row])
       run_.kkt.complementarity =

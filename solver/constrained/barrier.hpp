@@ -38,6 +38,7 @@ class Barrier {
   void look_at_rows(std::span<const double> values);
   bool is_active(std::size_t row) const;
   void sharpen(std::vector<double>& gradient);
+  void balance(std::vector<double> gradient);
   double least_barrier() const;
   bool converged();
   bool holds_violation() const;

@@ -102,5 +102,16 @@ TEST(DoubleIntegrator, UnitsChangeNothing) {
   }
 }
 
+// Multipliers of its equalities have the rounding of x times their penalty, until they are fitted.
+TEST(DoubleIntegrator, BarriersMeetItsEqualities) {
+  for (const double penalty : {0.0, 1.0, 1e4}) {
+    SCOPED_TRACE(penalty);
+    Move move({});
+    move.check(
+        solve(move.problem,
+              {.backend = Backend::cpu, .method = Method::barrier, .initial_penalty = penalty}));
+  }
+}
+
 }  // namespace
 }  // namespace topograd
