@@ -34,6 +34,8 @@ constexpr int kMostCuts = 4;
 constexpr double kAboveZero = 1;
 // Share of ½ ‖d c‖² by which a least violation may be above it.
 constexpr double kLeastShare = 0.1;
+// A violation that a step takes below this share is not least.
+constexpr double kFallsOn = 0.9;
 // An inequality keeps this share of λ = μ / c at least.
 constexpr double kKeptMultiplier = 0.5;
 // Multipliers are fitted once μ is at most this many times the last one.
@@ -213,7 +215,8 @@ bool Barrier::infeasible() {
       run_.violation_is_least(std::sqrt(rule_.mu), has_inequalities_ ? mu_ : 0, shifts);
   run_.penalties.set_shifts(shift_);
   set_numbers();
-  return least;
+  // Inequalities may be in the way of a step that ignores how far inside it must stay.
+  return least && (has_inequalities_ || violation_left(run_) > kFallsOn);
 }
 
 void Barrier::update() {
