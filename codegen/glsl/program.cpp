@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
@@ -86,21 +87,20 @@ class Writer {
       name_condition(id);
     } else if (ir::info(node.op).boolean) {
       conditions_[id] = text(prefix_, "b", next_++);
-      shader_.body().line("bool ", conditions_[id], " = ", expression(node), ";");
+      out_->line("bool ", conditions_[id], " = ", expression(node), ";");
       if (prepared_.as_number[id]) {
         define_number(id, text(conditions_[id], " ? ", literal(1, precision_), " : ",
                                literal(0, precision_)));
       }
     } else {
-      define_number(id, expression(node));
+      define_number(id, expression(node, prepared_.is_zero_by_either(id)));
       name_condition(id);
     }
   }
 
   void define_number(Id id, const std::string& expression) {
     numbers_[id] = text(prefix_, "t", next_++);
-    shader_.body().line("precise ", scalar_type(precision_), " ", numbers_[id], " = ", expression,
-                        ";");
+    out_->line("precise ", scalar_type(precision_), " ", numbers_[id], " = ", expression, ";");
   }
 
   /// Names an element of an array that loops have written: compilers would load it at each use.
@@ -110,9 +110,8 @@ class Writer {
   }
 
   std::string name_read(const std::string& element, bool condition) {
-    const std::string name = text(prefix_, "v", next_++);
-    shader_.body().line(condition ? "bool" : scalar_type(precision_), " ", name, " = ", element,
-                        ";");
+    std::string name = text(prefix_, "v", next_++);
+    out_->line(condition ? "bool" : scalar_type(precision_), " ", name, " = ", element, ";");
     return name;
   }
 
@@ -146,6 +145,22 @@ class Writer {
     return compared(node.args[1]) && compared(node.args[2]);
   }
 
+  /// True for an angle between -π and π: the result of an inverse function, or a part of it.
+  bool is_near(Id id) const {
+    const auto is_angle = [&](Id of) {
+      const Op op = prepared_.program.nodes[of].op;
+      return op == Op::Acos || op == Op::Asin || op == Op::Atan || op == Op::Atan2;
+    };
+    const auto is_part = [&](Id of) {
+      const Node& factor = prepared_.program.nodes[of];
+      return factor.op == Op::Literal && std::abs(factor.literal()) <= 1;
+    };
+    const Node& node = prepared_.program.nodes[id];
+    if (node.op != Op::Mul) return is_angle(id);
+    return (is_part(node.args[0]) && is_angle(node.args[1])) ||
+           (is_part(node.args[1]) && is_angle(node.args[0]));
+  }
+
   bool is_finite(double value) const {
     return std::isfinite(precision_ == Precision::f32 ? static_cast<float>(value) : value);
   }
@@ -166,18 +181,17 @@ class Writer {
 
   void declare_zero() {
     if (has_zero_) return;
-    shader_.body().line("precise ", scalar_type(precision_), " ", prefix_,
-                        "zero = ", precision_ == Precision::f64 ? "double(" : "(",
-                        "uintBitsToFloat(zero_bits));");
+    out_->line("precise ", scalar_type(precision_), " ", prefix_,
+               "zero = ", precision_ == Precision::f64 ? "double(" : "(",
+               "uintBitsToFloat(zero_bits));");
     has_zero_ = true;
   }
 
   // Loops.
 
   void declare_lanes() {
-    if (roll_->numbers > 0)
-      shader_.body().line(scalar_type(precision_), " lanes[", roll_->numbers, "];");
-    if (roll_->flags > 0) shader_.body().line("bool flags[", roll_->flags, "];");
+    if (roll_->numbers > 0) out_->line(scalar_type(precision_), " lanes[", roll_->numbers, "];");
+    if (roll_->flags > 0) out_->line("bool flags[", roll_->flags, "];");
   }
 
   void write_steps(const std::vector<RollStep>& steps) {
@@ -190,6 +204,10 @@ class Writer {
         write_node(step.scalar);
       } else if (!roll_->groups[step.groups[0]].computes) {
         write_copies(step.groups[0]);
+      } else if (step.apart) {
+        write_apart(step.groups);
+      } else if (roll_->groups[step.groups[0]].calls) {
+        write_calls(step.groups);
       } else {
         write_loop(step.groups);
       }
@@ -208,18 +226,147 @@ class Writer {
     if (!group.stored || !group.array.empty()) return;
     for (std::uint32_t l = 0; l < group.members.size(); ++l) {
       const Id id = group.members[l];
-      shader_.body().line(group.boolean ? "flags[" : "lanes[", group.base + l,
-                          "] = ", group.boolean ? conditions_[id] : numbers_[id], ";");
+      out_->line(group.boolean ? "flags[" : "lanes[", group.base + l,
+                 "] = ", group.boolean ? conditions_[id] : numbers_[id], ";");
     }
+  }
+
+  /// Each lane as statements of its own.
+  void write_apart(const std::vector<std::uint32_t>& groups) {
+    for (std::size_t lane = 0; lane < roll_->groups[groups[0]].members.size(); ++lane)
+      for (const std::uint32_t g : groups) write_node(roll_->groups[g].members[lane]);
+    for (const std::uint32_t g : groups) write_copies(g);
+  }
+
+  /// A function of what a lane reads, and its calls.
+  void write_calls(const std::vector<std::uint32_t>& groups) {
+    const std::string name = text(prefix_, "lane", next_function_++);
+    Lines body(1);
+    Lines* const outside = std::exchange(out_, &body);
+    const bool had_zero = std::exchange(has_zero_, false);
+    const std::uint32_t next = std::exchange(next_, 0);
+    parameters_.clear();
+    for (const std::uint32_t g : groups) write_group(g);
+    out_ = outside;
+    has_zero_ = had_zero;
+    next_ = next;
+    std::vector<std::uint32_t> results;
+    for (const std::uint32_t g : groups)
+      if (roll_->groups[g].returned || roll_->groups[g].stored) results.push_back(g);
+    declare_function(name, body.text(), results);
+    const std::size_t lanes = roll_->groups[groups[0]].members.size();
+    for (std::size_t lane = 0; lane < lanes; ++lane) write_call(name, results, lane);
+    local_numbers_.clear();
+    local_conditions_.clear();
+    parameters_.clear();
+    for (const std::uint32_t g : results) write_copies(g);
+  }
+
+  std::string_view type_of(const LaneGroup& group) const {
+    return group.boolean ? "bool" : scalar_type(precision_);
+  }
+  const std::string& local(std::uint32_t g) const {
+    return (roll_->groups[g].boolean ? local_conditions_ : local_numbers_).at(g);
+  }
+
+  /// "double", or a structure of results.
+  std::string result_type(const std::string& name,
+                          const std::vector<std::uint32_t>& results) const {
+    if (results.size() == 1) return std::string(type_of(roll_->groups[results[0]]));
+    return name + "_results";
+  }
+
+  /// Results are an output: glslang follows `precise` through the members of returned structures,
+  /// which takes it minutes.
+  void declare_function(const std::string& name, const std::string& body,
+                        const std::vector<std::uint32_t>& results) {
+    const std::string type = result_type(name, results);
+    std::string members, values, parameters;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      members += text(k == 0 ? "" : " ", type_of(roll_->groups[results[k]]), " r", k, ";");
+      values += text(k == 0 ? "" : ", ", local(results[k]));
+    }
+    for (const Parameter& parameter : parameters_)
+      parameters += text("const ", parameter.type, " ", parameter.name, ", ");
+    const bool one = results.size() == 1;
+    shader_.declare(
+        name, text(one ? std::string() : text("struct ", type, " { ", members, " };\n"), "void ",
+                   name, "(", parameters, "out ", type, " results) {\n", body,
+                   "  results = ", one ? values : text(type, "(", values, ")"), ";\n}\n"));
+  }
+
+  void write_call(const std::string& name, const std::vector<std::uint32_t>& results,
+                  std::size_t lane) {
+    std::string arguments;
+    for (const Parameter& parameter : parameters_)
+      arguments += parameter.arguments[parameter.arguments.size() == 1 ? 0 : lane] + ", ";
+    const std::string made = text(prefix_, "got", next_++);
+    const std::string type = result_type(name, results);
+    out_->line(type, " ", made, "_out;");
+    out_->line(name, "(", arguments, made, "_out);");
+    out_->line(type, " ", made, " = ", made, "_out;");  // a value, which is read once
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const LaneGroup& group = roll_->groups[results[k]];
+      const Id id = group.members[lane];
+      const std::string member = text("r", k);
+      const std::string value = results.size() == 1 ? made : text(made, ".", member);
+      numbers_[id] = as_needed(value, group.boolean, false);
+      conditions_[id] = as_needed(value, group.boolean, true);
+      if (results.size() > 1) made_.members[id] = {made, type, member};
+    }
+  }
+
+  /// What a function of lanes reads of an operand: a parameter, or a member of one.
+  std::string parameter(const LaneGroup& group, std::size_t k) {
+    const LaneOperand& from = group.operands[k];
+    const bool condition = reads_condition(group.first.op, k);
+    if (from.scalar != ir::kNone) {
+      const std::string& value = condition ? conditions_[from.scalar] : numbers_[from.scalar];
+      return named_parameter(condition, {value});
+    }
+    const std::vector<Id>& members = roll_->groups[from.group].members;
+    std::vector<std::string> values, structures;
+    for (const std::uint32_t lane : from.lanes) {
+      const Id id = members[lane];
+      values.push_back(condition ? conditions_[id] : numbers_[id]);
+      const auto member = made_.members.find(id);
+      if (member != made_.members.end()) structures.push_back(member->second.structure);
+    }
+    if (structures.size() != values.size()) return named_parameter(condition, values);
+    const Expressions::Member& member = made_.members.at(members[0]);
+    const std::string value = text(named_parameter(member.type, structures), ".", member.name);
+    return as_needed(value, roll_->groups[from.group].boolean, condition);
+  }
+
+  /// A number or condition as the other one, if that is read.
+  std::string as_needed(const std::string& value, bool boolean, bool condition) const {
+    const std::string zero = literal(0, precision_);
+    if (boolean == condition) return value;
+    return boolean ? text("(", value, " ? ", literal(1, precision_), " : ", zero, ")")
+                   : text("(", value, " != ", zero, ")");
+  }
+
+  std::string named_parameter(bool condition, const std::vector<std::string>& arguments) {
+    return named_parameter(condition ? "bool" : scalar_type(precision_), arguments);
+  }
+  /// arguments: by lane, or one for all lanes
+  std::string named_parameter(std::string_view type, const std::vector<std::string>& arguments) {
+    const auto same = [&](const Parameter& other) {
+      return other.type == type && other.arguments == arguments;
+    };
+    const auto found = std::ranges::find_if(parameters_, same);
+    if (found != parameters_.end()) return found->name;
+    parameters_.push_back({text("a", parameters_.size()), std::string(type), arguments});
+    return parameters_.back().name;
   }
 
   void write_loop(const std::vector<std::uint32_t>& groups) {
     shader_.need_extension("GL_EXT_control_flow_attributes");
     const std::size_t lanes = roll_->groups[groups[0]].members.size();
-    shader_.body().open("[[dont_unroll]] for (uint lane = 0u; lane < ", unsigned_literal(lanes),
-                        "; ++lane)");
+    out_->open("[[dont_unroll]] for (uint lane = 0u; lane < ", unsigned_literal(lanes),
+               "; ++lane)");
     for (const std::uint32_t g : groups) write_group(g);
-    shader_.body().close();
+    out_->close();
     local_numbers_.clear();
     local_conditions_.clear();
     local_tables_.clear();
@@ -237,29 +384,13 @@ class Writer {
   /// One statement for all lanes of a group.
   void write_group(std::uint32_t g) {
     const LaneGroup& group = roll_->groups[g];
-    for (std::size_t k = 0; k < group.first.operands().size(); ++k) {
-      const LaneOperand& from = group.operands[k];
-      if (from.scalar != ir::kNone) continue;
-      const bool condition = reads_condition(group.first.op, k);
-      const auto& locals = condition ? local_conditions_ : local_numbers_;
-      if (const auto local = locals.find(from.group); local != locals.end()) {
-        lane_operands_[k] = local->second;
-        continue;
-      }
-      const LaneGroup& source = roll_->groups[from.group];
-      const std::string index = index_of(source, from.lanes);
-      lane_operands_[k] =
-          condition ? stored_condition(source, index) : stored_number(source, index);
-      if (!lane_operands_[k].starts_with(condition ? "flags[" : "lanes[")) continue;
-      std::string& read = local_reads_[lane_operands_[k]];
-      if (read.empty()) read = name_read(lane_operands_[k], condition);
-      lane_operands_[k] = read;
-    }
-    const std::string value = expression(group.first);
+    read_operands(group);
+    const std::string value =
+        expression(group.first, prepared_.is_zero_by_either(group.members[0]));
     lane_operands_ = {};
     const std::string name = text(prefix_, group.boolean ? "b" : "t", next_++);
     const std::string zero = literal(0, precision_);
-    Lines& body = shader_.body();
+    Lines& body = *out_;
     if (group.boolean) {
       body.line("bool ", name, " = ", value, ";");
       local_conditions_[g] = name;
@@ -269,8 +400,37 @@ class Writer {
       local_numbers_[g] = name;
       local_conditions_[g] = text("(", name, " != ", zero, ")");
     }
-    if (!group.stored) return;
+    if (!group.stored || group.calls) return;
     body.line(group.boolean ? "flags[" : "lanes[", affine(1, group.base), "] = ", name, ";");
+  }
+
+  void read_operands(const LaneGroup& group) {
+    for (std::size_t k = 0; k < group.first.operands().size(); ++k) {
+      const LaneOperand& from = group.operands[k];
+      const bool condition = reads_condition(group.first.op, k);
+      const auto& locals = condition ? local_conditions_ : local_numbers_;
+      const auto local = locals.find(from.group);
+      if (from.scalar == ir::kNone && local != locals.end()) {
+        lane_operands_[k] = local->second;
+      } else if (group.calls) {
+        const bool literal =
+            from.scalar != ir::kNone && prepared_.program.nodes[from.scalar].op == Op::Literal;
+        if (!literal) lane_operands_[k] = parameter(group, k);
+      } else if (from.scalar == ir::kNone) {
+        lane_operands_[k] = element(roll_->groups[from.group], from.lanes, condition);
+      }
+    }
+  }
+
+  /// What a lane of a loop reads of an array: once.
+  std::string element(const LaneGroup& source, const std::vector<std::uint32_t>& lanes,
+                      bool condition) {
+    const std::string index = index_of(source, lanes);
+    std::string there = condition ? stored_condition(source, index) : stored_number(source, index);
+    if (!there.starts_with(condition ? "flags[" : "lanes[")) return there;
+    std::string& read = local_reads_[there];
+    if (read.empty()) read = name_read(there, condition);
+    return read;
   }
 
   std::string stored_number(const LaneGroup& group, const std::string& index) const {
@@ -309,20 +469,33 @@ class Writer {
     if (fresh) lane_indices_.insert(lane_indices_.end(), at.begin(), at.end());
     const std::string name = text("at", table->second);
     if (local_tables_.insert(table->second).second)
-      shader_.body().line("uint ", name, " = ", prefix_, "places[", affine(1, table->second), "];");
+      out_->line("uint ", name, " = ", prefix_, "places[", affine(1, table->second), "];");
     return least == 0 ? name : text(name, " + ", unsigned_literal(least));
   }
 
-  std::string expression(const Node& node) {
+  /// Functions, so that a product is one instruction of the module. A choice between names has no
+  /// branch, and takes a fifth of the code.
+  std::string_view declare_zero_times(bool either) {
+    const std::string_view name = either ? "zero_times_zero" : "zero_times";
+    const std::string_view type = scalar_type(precision_);
+    const std::string zero = literal(0, precision_);
+    Lines out;
+    out.line("// a * b, and 0 where a is 0", either ? " or b is 0." : ".");
+    out.open(type, " ", name, "(const ", type, " a, const ", type, " b)");
+    out.line("precise ", type, " product = a * b;");
+    out.line(either ? text(type, " value") : "return", either ? " = " : " ", "a == ", zero, " ? ",
+             zero, " : product;");
+    if (either) out.line("return b == ", zero, " ? ", zero, " : value;");
+    out.close();
+    shader_.declare(name, out.text());
+    return name;
+  }
+
+  std::string expression(const Node& node, bool either = false) {
     const ir::OpInfo& info = ir::info(node.op);
-    if (node.op == Op::Zmul && is_long_) {
-      // A choice between names has no branch, and takes a fifth of the code.
-      const std::string product = text(prefix_, "z", next_++);
-      shader_.body().line("precise ", scalar_type(precision_), " ", product, " = ",
-                          arithmetic_operand(node, 0), " * ", arithmetic_operand(node, 1), ";");
-      const std::string zero = literal(0, precision_);
-      return text(operand(node, 0), " == ", zero, " ? ", zero, " : ", product);
-    }
+    if (node.op == Op::Zmul && is_long_)
+      return text(declare_zero_times(either), "(", arithmetic_operand(node, 0), ", ",
+                  arithmetic_operand(node, 1), ")");
     if (precision_ == Precision::f32 && divides_by_any(node)) {
       const bool reciprocal = node.op == Op::Reciprocal;
       return text(shader_.math_function("quotient", precision_), "(",
@@ -338,25 +511,34 @@ class Writer {
                                         {"2", argument(2)},
                                         {"T", std::string(scalar_type(precision_))}});
     }
-    std::string call = shader_.math_function(info.function, precision_) + "(";
+    const bool near = node.op == Op::Cos && is_near(node.args[0]);
+    std::string call = shader_.math_function(near ? "cos_near" : info.function, precision_) + "(";
     for (std::size_t k = 0; k < node.operands().size(); ++k) {
       call += (k > 0 ? ", " : "") + arithmetic_operand(node, k);
     }
     return call + ")";
   }
 
+  /// Of a function of one lane.
+  struct Parameter {
+    std::string name, type;
+    std::vector<std::string> arguments;  // by lane, or one for all lanes
+  };
+
   const Prepared& prepared_;
   const LeafNames& names_;
   Precision precision_;
   Shader& shader_;
+  Lines* out_ = &shader_.body();  // the body, or a function's
   const Roll* roll_;
   bool is_long_;
   Expressions made_;
   std::vector<std::string>& numbers_ = made_.numbers;
   std::vector<std::string>& conditions_ = made_.conditions;
   std::string prefix_;
-  std::uint32_t next_ = 0;
+  std::uint32_t next_ = 0, next_function_ = 0;
   bool has_zero_ = false;
+  std::vector<Parameter> parameters_;
   // In a loop over lanes: by operand of the present group, and by group of the loop.
   std::array<std::string, 3> lane_operands_;
   std::map<std::uint32_t, std::string> local_numbers_, local_conditions_;
@@ -445,12 +627,54 @@ void Prepared::count_operations(std::array<std::uint32_t, ir::kOpCount>& counts,
   }
 }
 
+namespace {
+
+/// True for b == 0.
+bool is_zero_test(std::span<const Node> nodes, const Node& node, Id b) {
+  if (node.op != Op::Eq) return false;
+  const auto is_zero = [&](Id id) {
+    return nodes[id].op == Op::Literal && nodes[id].literal() == 0;
+  };
+  return (node.args[0] == b && is_zero(node.args[1])) ||
+         (node.args[1] == b && is_zero(node.args[0]));
+}
+
+bool has_many_operations(const Prepared& prepared) {
+  constexpr std::size_t kLong = 1000;  // drivers compile as many operations in 0.1 s
+  std::array<std::uint32_t, ir::kOpCount> counts{};
+  prepared.count_operations(counts);
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0}) > kLong;
+}
+
+/// Makes b == 0 ? 0 : zmul(a, b) one product. Derivatives of such products consist of them.
+void merge_products(Prepared& out) {
+  std::vector<Node>& nodes = out.program.nodes;
+  out.zero_by_either.assign(nodes.size(), false);
+  for (Id id = 0; id < nodes.size(); ++id) {
+    const Node& node = nodes[id];
+    if (node.op != Op::Select) continue;
+    const Node &zero = nodes[node.args[1]], &product = nodes[node.args[2]];
+    if (zero.op != Op::Literal || zero.literal() != 0 || std::signbit(zero.literal())) continue;
+    if (product.op != Op::Zmul || out.zero_by_either[node.args[2]]) continue;
+    if (!is_zero_test(nodes, nodes[node.args[0]], product.args[1])) continue;
+    nodes[id] = Node(product);
+    out.zero_by_either[id] = true;
+  }
+}
+
+}  // namespace
+
 Prepared prepare(const ir::Program& program, bool with_guards) {
   Prepared out;
   const bool composite = std::ranges::any_of(
       program.nodes, [](const Node& node) { return ir::info(node.op).composite; });
   out.program = ir::schedule(ir::finish(composite ? ir::expand(program) : program));
   find_uses(out, with_guards);
+  out.is_long = has_many_operations(out);
+  if (out.is_long) {
+    merge_products(out);
+    find_uses(out, with_guards);
+  }
   return out;
 }
 
@@ -482,12 +706,7 @@ Expressions write_invariant(const Prepared& prepared, std::span<const std::uint3
       .write_some(find_invariant(prepared, slots), prefix);
 }
 
-bool is_long(const Prepared& prepared) {
-  constexpr std::size_t kLong = 1000;  // drivers compile as many operations in 0.1 s
-  std::array<std::uint32_t, ir::kOpCount> counts{};
-  prepared.count_operations(counts);
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0}) > kLong;
-}
+bool is_long(const Prepared& prepared) { return prepared.is_long; }
 
 std::vector<bool> along_tangents(const Prepared& prepared) {
   const std::vector<Node>& nodes = prepared.program.nodes;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,11 @@ struct Prepared {
   std::vector<bool> live;          ///< by node: an output (or guard) depends on it
   std::vector<bool> as_number;     ///< by node: its number is read
   std::vector<bool> as_condition;  ///< by node: it is used as a condition
+  bool is_long = false;            ///< see is_long()
+  /// By node: a zmul that is 0 where either factor is 0. Empty if there is none.
+  std::vector<bool> zero_by_either;
 
+  bool is_zero_by_either(ir::Id id) const { return !zero_by_either.empty() && zero_by_either[id]; }
   /// Adds the number of live nodes of each computing op; nodes of `repeated` count `times` times.
   void count_operations(std::array<std::uint32_t, ir::kOpCount>& counts,
                         const std::vector<bool>& repeated = {}, std::uint32_t times = 1) const;
@@ -30,7 +35,7 @@ struct Prepared {
 Prepared prepare(const ir::Program& program, bool with_guards = false);
 
 /// True for a program of so many operations that compilers of drivers take long: its source is
-/// shorter, with loops where they can be, and a little less plain.
+/// shorter, with calls or loops where it repeats itself, and a little less plain.
 bool is_long(const Prepared& prepared);
 
 /// Expressions for leaves, by slot; only those of live leaves are read.
@@ -52,7 +57,12 @@ struct Written {
 
 /// Expressions for some nodes of a program, by node; empty for the others.
 struct Expressions {
+  /// A member of a structure that a function of lanes has filled.
+  struct Member {
+    std::string structure, type, name;
+  };
   std::vector<std::string> numbers, conditions;
+  std::map<ir::Id, Member> members;  ///< of nodes whose expression is one
 };
 
 /// Writes loop invariants before a loop: roots, quotients and functions of literals, parameters and

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace topograd::codegen {
 namespace {
@@ -16,6 +17,9 @@ using ir::Op;
 
 /// Lanes of a loop, at least.
 constexpr std::size_t kLeastLanes = 2;
+/// Lanes that are calls of a function, at most; more are a loop. Loops keep the numbers that they
+/// exchange in arrays: Mesa's compiler for processors makes 60 to 100 instructions of each access.
+constexpr std::size_t kMostCalls = 16;
 /// Statements that a loop's head costs.
 constexpr std::size_t kHead = 4;
 /// Part of the statements that loops must leave at most.
@@ -40,10 +44,13 @@ class Roller {
 
   std::optional<Roll> run() {
     find_classes();
+    split_classes();
     find_groups();
+    align_lanes();
     order(roll_.steps, false);
     order(roll_.along, true);
     find_stored();
+    find_apart();
     assign_indices();
     count_statements();
     return std::move(roll_);
@@ -66,7 +73,8 @@ class Roller {
     Node& normal = normal_[id];
     if (ir::info(node.op).commutes && class_[normal.args[1]] < class_[normal.args[0]])
       std::swap(normal.args[0], normal.args[1]);
-    std::array<std::uint64_t, 5> key = {op, along_[id] ? 1u : 0u};
+    std::array<std::uint64_t, 5> key = {
+        op, (along_[id] ? 1u : 0u) + (prepared_.is_zero_by_either(id) ? 2u : 0u)};
     for (std::size_t k = 0; k < normal.operands().size(); ++k)
       key[2 + k] = class_[normal.args[k]] + 1;
     return key;
@@ -84,6 +92,59 @@ class Roller {
     }
   }
 
+  /// Splits classes whose members are read in different ways: the products of a difference of two
+  /// become two classes with as many members as the difference. Each class comes after those that
+  /// it reads.
+  void split_classes() {
+    std::vector<std::vector<std::vector<Id>>> parts(members_.size());
+    Reads reads(nodes_.size());
+    std::uint64_t part_number = 0;
+    for (std::size_t c = members_.size(); c-- > 0;) {
+      parts[c] = parts_of(members_[c], reads);
+      for (const std::vector<Id>& part : parts[c]) {
+        for (const Id member : part) {
+          const auto operands = normal_[member].operands();
+          for (std::size_t k = 0; k < operands.size() && part.size() >= kLeastLanes; ++k)
+            reads[operands[k]].push_back(3 * part_number + k);
+        }
+        ++part_number;
+      }
+    }
+    members_.clear();
+    for (std::vector<std::vector<Id>>& of_class : parts) {
+      for (std::vector<Id>& part : of_class) {
+        for (const Id member : part) class_[member] = static_cast<std::uint32_t>(members_.size());
+        members_.push_back(std::move(part));
+      }
+    }
+  }
+
+  /// By node: which class reads it, and as which operand.
+  using Reads = std::vector<std::vector<std::uint64_t>>;
+
+  /// Parts of one size, or the whole. A class reads its operands from one part.
+  std::vector<std::vector<Id>> parts_of(const std::vector<Id>& members, Reads& reads) const {
+    if (ir::is_leaf(nodes_[members[0]].op) || members.size() < 2 * kLeastLanes) return {members};
+    std::map<std::vector<std::uint64_t>, std::vector<Id>> by_reads;
+    for (const Id member : members) {
+      std::vector<std::uint64_t>& of = reads[member];
+      std::ranges::sort(of);
+      of.erase(std::ranges::unique(of).begin(), of.end());
+      by_reads[of].push_back(member);
+    }
+    std::set<std::uint64_t> seen;
+    std::vector<std::vector<Id>> parts;
+    const std::size_t size = by_reads.begin()->second.size();
+    if (size < kLeastLanes || size > kMostCalls) return {members};
+    for (auto& [of, part] : by_reads) {
+      const bool apart =
+          std::ranges::all_of(of, [&](auto read) { return seen.insert(read).second; });
+      if (!apart || part.size() != size) return {members};
+      parts.push_back(std::move(part));
+    }
+    return parts;
+  }
+
   // Groups: classes with enough members, and others that they read by lane.
 
   void find_groups() {
@@ -96,10 +157,64 @@ class Roller {
       sort_lanes(group);
       group.first = normal_[group.members[0]];
       group.boolean = ir::info(group.first.op).boolean;
+      group.calls = group.members.size() <= kMostCalls;
       for (std::size_t k = 0; k < group.first.operands().size(); ++k)
         group.operands[k] = operand_of(group, k);
       add_group(c, std::move(group));
     }
+  }
+
+  /// Lanes of groups of calls follow those of what reads them, so that more of them are in one
+  /// function.
+  void align_lanes() {
+    std::vector<std::vector<std::uint32_t>> together(roll_.groups.size());  // groups aligned so far
+    std::vector<std::uint32_t> set_of(roll_.groups.size());
+    for (std::uint32_t g = 0; g < roll_.groups.size(); ++g) {
+      together[g] = {g};
+      set_of[g] = g;
+    }
+    for (std::uint32_t g = static_cast<std::uint32_t>(roll_.groups.size()); g-- > 0;) {
+      const LaneGroup& group = roll_.groups[g];
+      for (std::size_t k = 0; k < group.first.operands().size() && group.calls; ++k) {
+        const std::uint32_t source = group.operands[k].group;
+        if (group.operands[k].scalar != ir::kNone || set_of[source] == set_of[g]) continue;
+        const std::vector<std::uint32_t> order = lanes_read(group, k);
+        if (order.empty()) continue;
+        std::vector<std::uint32_t>& moved = together[set_of[source]];
+        for (const std::uint32_t m : moved) reorder(roll_.groups[m], order);
+        for (const std::uint32_t m : moved) set_of[m] = set_of[g];
+        std::vector<std::uint32_t>& kept = together[set_of[g]];
+        kept.insert(kept.end(), moved.begin(), moved.end());
+        moved.clear();
+      }
+    }
+    for (LaneGroup& group : roll_.groups) {
+      if (!group.calls) continue;
+      group.first = normal_[group.members[0]];
+      for (std::size_t k = 0; k < group.first.operands().size(); ++k)
+        group.operands[k] = operand_of(group, k);
+    }
+  }
+
+  /// By lane, the lane of what it reads; empty if these are not as many, one each.
+  std::vector<std::uint32_t> lanes_read(const LaneGroup& group, std::size_t k) const {
+    const LaneGroup& source = roll_.groups[group.operands[k].group];
+    if (!source.computes || source.members.size() != group.members.size()) return {};
+    std::vector<std::uint32_t> order;
+    std::vector<bool> seen(group.members.size(), false);
+    for (const Id member : group.members) {
+      order.push_back(lane_[normal_[member].args[k]]);
+      if (seen[order.back()]) return {};
+      seen[order.back()] = true;
+    }
+    return order;
+  }
+
+  void reorder(LaneGroup& group, const std::vector<std::uint32_t>& order) {
+    std::vector<Id> members;
+    for (const std::uint32_t lane : order) members.push_back(group.members[lane]);
+    group.members = std::move(members);
+    for (std::uint32_t l = 0; l < order.size(); ++l) lane_[group.members[l]] = l;
   }
 
   void add_group(std::uint32_t c, LaneGroup group) {
@@ -257,8 +372,19 @@ class Roller {
     last = std::max(last, repeated ? kForever : step);
   }
 
+  /// Reads single nodes, in a statement or as an argument.
   void use_node(Id id, std::size_t step) {
-    if (in_loop(id)) use(group_of(id), step);
+    if (!in_loop(id)) return;
+    const std::uint32_t g = group_of(id);
+    if (!roll_.groups[g].calls) return use(g, step);
+    if (group_step_.at(g) != step) roll_.groups[g].returned = true;
+  }
+
+  void use_lanes(const LaneOperand& operand, bool calls, std::size_t step) {
+    if (operand.scalar != ir::kNone) return use_node(operand.scalar, step);
+    if (!calls) return use(operand.group, step);
+    for (const std::uint32_t lane : operand.lanes)
+      use_node(roll_.groups[operand.group].members[lane], step);
   }
 
   void find_stored() {
@@ -269,14 +395,8 @@ class Roller {
     for (std::uint32_t g = 0; g < roll_.groups.size(); ++g) {
       const LaneGroup& group = roll_.groups[g];
       if (!group.computes) continue;
-      for (std::size_t k = 0; k < group.first.operands().size(); ++k) {
-        const LaneOperand& operand = group.operands[k];
-        if (operand.scalar != ir::kNone) {
-          use_node(operand.scalar, group_step_.at(g));
-        } else {
-          use(operand.group, group_step_.at(g));
-        }
-      }
+      for (std::size_t k = 0; k < group.first.operands().size(); ++k)
+        use_lanes(group.operands[k], group.calls, group_step_.at(g));
     }
     for (const Id output : prepared_.program.outputs) use_node(output, kForever);
     for (const ir::Guard& guard : prepared_.program.guards)
@@ -314,22 +434,65 @@ class Roller {
     }
   }
 
-  void count_statements() {
-    for (const auto* steps : {&roll_.steps, &roll_.along}) {
-      for (const RollStep& step : *steps) {
-        if (step.scalar != ir::kNone) {
-          roll_.statements += ir::is_leaf(nodes_[step.scalar].op) ? 0 : 1;
+  // Calls.
+
+  /// Arguments of a call.
+  std::size_t arguments(const RollStep& step) const {
+    std::set<std::vector<Id>> found;
+    for (const std::uint32_t g : step.groups) {
+      const LaneGroup& group = roll_.groups[g];
+      for (std::size_t k = 0; k < group.first.operands().size(); ++k) {
+        const LaneOperand& operand = group.operands[k];
+        if (operand.scalar != ir::kNone) {
+          if (nodes_[operand.scalar].op != Op::Literal) found.insert({operand.scalar});
           continue;
         }
-        const LaneGroup& first = roll_.groups[step.groups[0]];
-        if (!first.computes) {
-          roll_.statements += first.stored && first.array.empty() ? first.members.size() : 0;
-          continue;
-        }
-        roll_.statements += kHead + step.groups.size();
-        for (const std::uint32_t g : step.groups) roll_.statements += roll_.groups[g].stored;
+        if (std::ranges::find(step.groups, operand.group) != step.groups.end()) continue;
+        std::vector<Id> by_lane;
+        for (const std::uint32_t lane : operand.lanes)
+          by_lane.push_back(roll_.groups[operand.group].members[lane]);
+        found.insert(std::move(by_lane));
       }
     }
+    return found.size();
+  }
+
+  /// Compares bytes of SPIR-V.
+  bool is_shorter_apart(const RollStep& step) const {
+    constexpr std::size_t kStatement = 36, kFunction = 80, kCall = 16;
+    constexpr std::size_t kParameter = 16, kMember = 8, kArgument = 4, kResult = 20;
+    std::size_t results = 0;
+    for (const std::uint32_t g : step.groups) results += roll_.groups[g].returned;
+    const std::size_t lanes = roll_.groups[step.groups[0]].members.size();
+    const std::size_t given = arguments(step), body = kStatement * step.groups.size();
+    const std::size_t function = kFunction + body + kParameter * given + kMember * results;
+    return lanes * body <= function + lanes * (kCall + kArgument * given + kResult * results);
+  }
+
+  void find_apart() {
+    for (auto* steps : {&roll_.steps, &roll_.along})
+      for (RollStep& step : *steps)
+        step.apart = !step.groups.empty() && roll_.groups[step.groups[0]].computes &&
+                     roll_.groups[step.groups[0]].calls && is_shorter_apart(step);
+  }
+
+  std::size_t statements(const RollStep& step) const {
+    if (step.scalar != ir::kNone) return ir::is_leaf(nodes_[step.scalar].op) ? 0 : 1;
+    const LaneGroup& first = roll_.groups[step.groups[0]];
+    const std::size_t lanes = first.members.size();
+    std::size_t count = 0;
+    if (first.computes) count += (step.apart ? lanes : 1) * step.groups.size();
+    if (first.computes && !first.calls) count += kHead;
+    if (first.computes && first.calls && !step.apart) count += lanes;
+    const std::size_t copies = first.calls || !first.computes ? lanes : 1;
+    for (const std::uint32_t g : step.groups)
+      count += roll_.groups[g].stored && roll_.groups[g].array.empty() ? copies : 0;
+    return count;
+  }
+
+  void count_statements() {
+    for (const auto* steps : {&roll_.steps, &roll_.along})
+      for (const RollStep& step : *steps) roll_.statements += statements(step);
   }
 
   const std::vector<Node>& nodes_;

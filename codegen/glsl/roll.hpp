@@ -1,4 +1,4 @@
-// Loops for long programs: computations that differ only in their operands.
+// Loops and functions for long programs: computations that differ only in their operands.
 #pragma once
 
 #include "program.hpp"
@@ -25,18 +25,22 @@ struct LaneGroup {
   std::vector<ir::Id> members;  ///< by lane
   std::array<LaneOperand, 3> operands;
   ir::Node first;        ///< members[0], its operands in the order of `operands`
-  bool computes = true;  ///< by a loop; false: its members are statements of their own
+  bool computes = true;  ///< by a loop or calls; false: its members are statements of their own
+  bool calls = false;    ///< by a function that is called for each lane, not by a loop
   bool boolean = false;
-  bool stored = false;     ///< in an array: it is read outside its loop, or by other lanes
+  bool returned = false;   ///< of such a function: it is read outside
+  bool stored = false;     ///< in an array: loops read it, or it is read outside its own loop
   std::uint32_t base = 0;  ///< index of lane 0 in that array
   std::string array;       ///< leaves that lie in an array of this name already, ...
   std::vector<std::uint32_t> indices;  ///< ... at these indices
 };
 
-/// A statement, the copies of a group's members to its array, or a loop over the lanes of groups.
+/// A statement, the copies of a group's members to its array, or the lanes of groups: a loop, or a
+/// function and its calls.
 struct RollStep {
   ir::Id scalar = ir::kNone;
   std::vector<std::uint32_t> groups;
+  bool apart = false;  ///< each lane is written as statements: a function would hardly be shorter
 };
 
 /// A program as statements and loops. Its values have the bits of write_program()'s statements.
@@ -50,6 +54,8 @@ struct Roll {
 };
 
 /// Finds loops. None for a program of few operations, or where loops would hardly shorten it.
+///
+/// Up to 16 lanes are calls of one function, more are a loop.
 ///
 /// Two nodes can be lanes of one loop if they have the same op and operands that can, down to the
 /// leaves: the triangles of a star, the terms of a sum over data, the rows of a matrix. Parameters

@@ -519,11 +519,10 @@ REAL2 tg_cos_core_PREC(REAL r, REAL rest) {
   return REAL2(w, tail);
 }
 
-//// cos
-// Cosine of x radians over the whole range.
-// needs: trig_reduce sin_core cos_core is_nan is_inf nan
-REAL tg_cos_PREC(REAL x) {
-  REAL3 reduced = tg_trig_reduce_PREC(x);
+//// cos_reduced
+// Cosine of x from its parts by trig_reduce.
+// needs: sin_core cos_core is_nan is_inf nan
+REAL tg_cos_reduced_PREC(REAL x, REAL3 reduced) {
   int quarter = int(reduced.z) & 3;
   REAL2 s = tg_sin_core_PREC(reduced.x, reduced.y);
   REAL2 c = tg_cos_core_PREC(reduced.x, reduced.y);
@@ -531,6 +530,20 @@ REAL tg_cos_PREC(REAL x) {
   REAL turned = quarter == 1 || quarter == 2 ? -y : y;
   bool undefined = tg_is_nan_PREC(x) || tg_is_inf_PREC(x);
   return undefined ? tg_nan_PREC() : turned;
+}
+
+//// cos
+// Cosine of x radians over the whole range.
+// needs: trig_reduce cos_reduced
+REAL tg_cos_PREC(REAL x) {
+  return tg_cos_reduced_PREC(x, tg_trig_reduce_PREC(x));
+}
+
+//// cos_near
+// The same for |x| <= 2 pi, without the code for far arguments.
+// needs: trig_reduce_near cos_reduced
+REAL tg_cos_near_PREC(REAL x) {
+  return tg_cos_reduced_PREC(x, tg_trig_reduce_near_PREC(x));
 }
 
 //// sin
