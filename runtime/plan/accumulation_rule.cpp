@@ -56,6 +56,14 @@ bool is_long(const AccumulationEstimate& estimate) {
   return estimate.operations > kStoreLimit || estimate.repeated > kRepeatedLimit;
 }
 
+codegen::Accumulation short_accumulation(const TermShape& shape, Pass pass,
+                                         codegen::Accumulation strategy) {
+  if (strategy != codegen::Accumulation::gather_recompute) return strategy;
+  return is_long(estimate_accumulation(shape, pass, codegen::Precision::f64))
+             ? codegen::Accumulation::gather_store
+             : strategy;
+}
+
 codegen::Accumulation choose_accumulation(const AccumulationEstimate& estimate) {
   const bool store = is_long(estimate) || estimate.recompute > kAdvantage * estimate.store;
   return store ? codegen::Accumulation::gather_store : codegen::Accumulation::gather_recompute;

@@ -26,6 +26,11 @@ AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
 /// long.
 bool is_long(const AccumulationEstimate& estimate);
 
+/// The strategy, or gather_store instead of a gather_recompute whose kernel would be too long: the
+/// one of a device whatever was asked for.
+codegen::Accumulation short_accumulation(const TermShape& shape, Pass pass,
+                                         codegen::Accumulation strategy);
+
 /// Chooses gather_recompute or gather_store by the rule alone.
 ///
 /// A gather kernel holds the program once for each block slot: for long programs the compile time

@@ -2,6 +2,7 @@
 #include "requests.hpp"
 
 #include "../../autodiff/derivatives.hpp"
+#include "accumulation_rule.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -267,7 +268,8 @@ std::vector<KernelRequest> requests(const TermShape& shape, std::span<const Para
   if (is_wide(shape.groups)) return wide_requests(shape, pass, strategy);
   const bool blocks = pass == Pass::blocks || pass == Pass::diagonal;
   if (!blocks && is_atomic(strategy)) return {scatter_request(shape, pass, strategy)};
-  const bool store = !blocks && strategy == Accumulation::gather_store;
+  const bool store =
+      !blocks && short_accumulation(shape, pass, strategy) == Accumulation::gather_store;
   std::vector<KernelRequest> made;
   if (store) made.push_back(store_request(shape, pass));
   std::vector<bool> done(shape.groups.size(), false);

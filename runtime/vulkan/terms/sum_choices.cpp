@@ -52,13 +52,6 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
   return found == record->batches.end() ? nullptr : &*found;
 }
 
-/// True if a kernel that evaluates the terms in each block slot would be longer than a device's may
-/// be.
-bool is_too_long(const TermShape& shape, Pass pass, codegen::Precision precision) {
-  const std::uint64_t operations = estimate_accumulation(shape, pass, precision).operations;
-  return operations * shape.groups.size() > kMostStatements;
-}
-
 }  // namespace
 
 bool SumChoices::by_atomics() const {
@@ -79,9 +72,9 @@ SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
   const bool atomic = by_atomics();
   const bool wide = is_wide(term.shape().groups);
   if (context_.options.accumulation || atomic || wide) {
-    const bool again = strategy == Accumulation::gather_recompute && !has_values(pass);
-    const bool stored = (wide && (!atomic || pass == Pass::diagonal)) ||
-                        (again && is_too_long(term.shape(), pass, context_.options.precision));
+    const Accumulation shorter =
+        has_values(pass) ? strategy : short_accumulation(term.shape(), pass, strategy);
+    const bool stored = (wide && (!atomic || pass == Pass::diagonal)) || shorter != strategy;
     choice.accumulation = stored ? Accumulation::gather_store : strategy;
     if (!stored) choice.by = context_.options.accumulation ? ChosenBy::forced : ChosenBy::given;
     if (has_values(pass)) decide_values(k, pass, decision);
