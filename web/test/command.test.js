@@ -1,7 +1,7 @@
 // Problems that the command exports, against the solutions that it finds itself. The variable
 // TOPOGRAD names the command, TOPOGRAD_SOURCE_DIR the folder with samples/data and tests/data.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -131,6 +131,17 @@ test("numbers whose squares underflow are an error, as for the command", { skip 
 test("the package has the command's version", { skip }, () => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   assert.equal(run("--version").trim(), `topograd ${version}`);
+});
+
+const noNpm = spawnSync("npm", ["--version"]).status !== 0 ? "no npm" : false;
+test("npm packs all of an exported folder, and its tests end with a summary", { skip: skip || noNpm }, () => {
+  const cwd = join(folder, "packed");
+  run("export", "web", "springs", "--width", "3", "--f32", "--page", "--out", cwd);
+  const npm = (...args) => execFileSync("npm", args, {
+    cwd, encoding: "utf8", env: { ...process.env, NODE_TEST_CONTEXT: undefined }, stdio: ["ignore", "pipe", "ignore"] });
+  const [{ files }] = JSON.parse(npm("pack", "--dry-run", "--json", "--offline"));
+  assert.deepEqual(files.map(({ path }) => path).sort(), readdirSync(cwd).sort());
+  assert.match(npm("test"), /^# fail 0$/m);
 });
 
 test("springs take the command's steps", { skip }, async () => {
