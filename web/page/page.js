@@ -312,10 +312,14 @@ class Curve {
 
   /** Takes the numbers of a CSV file. */
   take(text) {
-    const rows = text.split(/\r?\n/).map((line) => line.split(/[,;\t ]+/).filter((s) => s !== "").map(Number))
-      .filter((row) => row.length > 0);
-    if (rows.length > 0 && rows[0].some(Number.isNaN)) rows.shift();  // names of columns
-    const wrong = rows.findIndex((row) => row.length < 2 || !row.slice(0, 2).every(Number.isFinite));
+    const number = (cell) => cell === undefined || cell === "" ? NaN : Number(cell);
+    const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== "")
+      .map((line) => line.split(/\s*[,;\t]\s*| +/));
+    const isName = (cell) => Number.isNaN(number(cell)) && !/^[-+]?nan$/i.test(cell);
+    const names = lines[0]?.every(isName) ? lines.shift() : [];
+    const named = ["x", "y"].map((name) => names.indexOf(name)), from = named.includes(-1) ? [0, 1] : named;
+    const rows = lines.map((cells) => from.map((column) => number(cells[column])));
+    const wrong = rows.findIndex((row) => !row.every(Number.isFinite));
     if (rows.length === 0 || wrong >= 0)
       throw new Error(`expected two numbers in each line, got ${wrong < 0 ? "none" : `another line (row ${wrong + 1} of numbers)`}`);
     const data = new Float64Array(rows.length * this.columns);

@@ -84,6 +84,8 @@ test("a cloth falls, and follows a handle", { skip }, async () => {
   assert.ok(site.requested.every((path) => path.startsWith("/cloth/")), site.requested.join());
 });
 
+const said = () => browser.evaluate("document.getElementById('how').textContent");
+
 test("a curve takes the points of a dropped file", { skip }, async () => {
   await browser.open(exported("curve", join(source, "samples/data/curve_fit.json")));
   const drop = (text) => browser.evaluate(`{
@@ -99,16 +101,31 @@ test("a curve takes the points of a dropped file", { skip }, async () => {
   const [m, c] = text.split("\n").map((line) => Number(line.split(" = ")[1]));
   assert.ok(Math.abs(m - 0.5) < 1e-4 && Math.abs(c + 1) < 1e-4, text);
 
+  // Columns are found by their names.
+  await drop("y;weight;x\n" + rows.map(([x, y]) => `${y};1;${x + 1}`).join("\r\n"));
+  await browser.until("/c = -1.(4999|5000)/.test(document.getElementById('numbers').textContent)");
+  await drop("x,y\n" + rows.map((row) => row.join(",")).join("\n"));
+  await browser.until("/c = -(0.9999|1.0000)/.test(document.getElementById('numbers').textContent)");
+  await browser.until("page.status === 'convergence'");
+
+  const last = await browser.evaluate("document.getElementById('numbers').textContent");
+  // No line is left out, not even the first one, and an empty cell is none of its neighbours.
+  for (const [lines, row] of [["NaN,2\n1,2\n3,4\n", 1], ["1,NaN\n1,2\n3,4\n", 1], ["x,y\n1,2\n3,,4\n", 2]]) {
+    await browser.evaluate("page.error = undefined");
+    await drop(lines);
+    await browser.until("page.error");
+    assert.match(await said(), new RegExp(`^points.csv: .* got another line \\(row ${row} of numbers\\)`));
+    assert.equal(await browser.evaluate("document.getElementById('numbers').textContent"), last);
+  }
+
+  await browser.evaluate("page.error = undefined");
   await drop("1,2\n3,<b>four</b>\n");
   await browser.until("page.error");
-  const said = await browser.evaluate("document.getElementById('how').textContent");
-  assert.match(said, /^points.csv: expected two numbers in each line, got another line \(row 2/);
+  assert.match(await said(), /^points.csv: expected two numbers in each line, got another line \(row 2/);
   const after = await browser.evaluate("document.getElementById('numbers').textContent");
-  assert.equal(after, text);  // nothing is lost
+  assert.equal(after, last);  // nothing is lost
   assert.deepEqual(browser.errors, []);
 });
-
-const said = () => browser.evaluate("document.getElementById('how').textContent");
 
 test("a page says which precision computes, and why another one does not", { skip }, async () => {
   const url = exported("precision", "springs", "--width", "3");
