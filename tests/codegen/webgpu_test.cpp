@@ -1,5 +1,6 @@
 // Kernels as WGSL, run by Chromium's WebGPU on SwiftShader, against the evaluator and against the
-// JavaScript of the same programs. Opt-in: TOPOGRAD_WEBGPU=1.
+// JavaScript of the same programs. Opt-in: TOPOGRAD_WEBGPU=1; a larger number is that of random
+// programs.
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/glsl/c_source.hpp"
 #include "../../codegen/spirv/cross.hpp"
@@ -382,9 +383,15 @@ std::vector<ir::Op> basic_ops() {
           ir::Op::Abs, ir::Op::Sqrt, ir::Op::Lt,  ir::Op::Select};
 }
 
+/// How many random programs there are: `usual`, or as many as TOPOGRAD_WEBGPU asks for.
+std::uint64_t program_count(std::uint64_t usual) {
+  const char* asked = std::getenv("TOPOGRAD_WEBGPU");
+  return std::max<std::uint64_t>(usual, asked ? std::strtoull(asked, nullptr, 10) : 0);
+}
+
 TEST_F(WebGpu, RandomProgramsOfBasicOpsHaveTheBitsOfJavaScript) {
-  std::size_t compared = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  std::size_t compared = 0, programs = 0;
+  for (std::uint64_t seed = 1; seed <= program_count(40); ++seed) {
     const ir::Program f = random_program(seed, {.operations = 12, .ops = basic_ops()});
     const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
     const std::string name = "random_" + std::to_string(seed);
@@ -395,16 +402,18 @@ TEST_F(WebGpu, RandomProgramsOfBasicOpsHaveTheBitsOfJavaScript) {
       points.push_back(random_point(16 * seed + k, f.leaves, k % 4 == 3 ? 0.3 : 0));
     const auto got = on_device(program, name, points, Precision::f64);
     const auto plain = in_javascript(program, points);
+    ++programs;
     ASSERT_EQ(got.size(), plain.size());
     for (std::size_t k = 0; k < got.size(); ++k, ++compared)
       ASSERT_TRUE(same_bits(got[k], plain[k])) << name << " " << got[k] << " " << plain[k];
   }
+  std::cout << programs << " programs, " << compared << " numbers compared\n";
   EXPECT_GT(compared, 1000u);
 }
 
 TEST_F(WebGpu, RandomProgramsOfSmoothOpsInF32) {
-  std::size_t compared = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  std::size_t compared = 0, programs = 0;
+  for (std::uint64_t seed = 1; seed <= program_count(60); ++seed) {
     Point at = random_point(seed, {.parameters = 3, .data = 2, .uniforms = 1});
     for (auto* values : {&at.parameters, &at.data, &at.uniforms})
       *values = rounded(*values, Precision::f32);
@@ -424,6 +433,7 @@ TEST_F(WebGpu, RandomProgramsOfSmoothOpsInF32) {
     const ir::RunningError error =
         ir::running_error<float>(program, {.parameters = p, .data = d, .uniforms = u});
     if (!error.decided) continue;
+    ++programs;
     for (std::size_t k = 0; k < got.size(); ++k) {
       const ir::Enclosure& result = error.nodes[program.outputs[k]];
       if (!result.known()) continue;
@@ -433,6 +443,7 @@ TEST_F(WebGpu, RandomProgramsOfSmoothOpsInF32) {
           << static_cast<double>(result.value) << " ± " << static_cast<double>(result.error);
     }
   }
+  std::cout << programs << " programs, " << compared << " numbers compared\n";
   EXPECT_GT(compared, 50u);
 }
 
