@@ -398,10 +398,10 @@ function refresh() {
   tell();
 }
 
-let busy = false, next, stopping;
-/** Ends the solve that runs. */
+let busy = false, held, next, stopping;
+/** Ends the solve that runs, and a drag. */
 async function stop() {
-  next = undefined;
+  held = next = undefined;
   stopping?.abort();
   while (busy) await new Promise((done) => setTimeout(done, 5));
 }
@@ -454,7 +454,6 @@ async function solve(options) {
   busy = false;
 }
 
-let held;
 const at = (event) => [event.offsetX * devicePixelRatio, event.offsetY * devicePixelRatio];
 canvas.addEventListener("pointerdown", (event) => {
   if (!(picture instanceof Space)) return;
@@ -485,7 +484,7 @@ canvas.addEventListener("pointermove", (event) => {
   }
   draw();
 });
-canvas.addEventListener("pointerup", () => { held = undefined; });
+for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { held = undefined; });
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   if (!(picture instanceof Space)) return;
