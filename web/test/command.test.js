@@ -167,6 +167,13 @@ for (const set of ["Misra1a", "Thurber"]) {
   });
 }
 
+test("NIST's sets are exported with the tolerances that the command has for them", { skip }, async () => {
+  const { p } = await load(["nist", "--data", join(source, "tests/data/nist"), "--set", "Thurber"]);
+  const summary = await p.minimize();
+  assert.equal(summary.status, "convergence");
+  close(2 * summary.finalCost, 5.6427082397e3, 1e-10, "certified sum of squares");
+});
+
 test("a problem file", { skip }, async () => {
   await compare([join(source, "samples/data/curve_fit.json")]);
 });

@@ -24,6 +24,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace topograd::command {
@@ -141,6 +142,13 @@ class NistProblem final : public NamedProblem {
   Problem& problem() override { return nist_->problem; }
   std::span<const Curve> curves() const override {
     return nist_->curve ? std::span<const Curve>(&*nist_->curve, 1) : std::span<const Curve>();
+  }
+  SolverOptions options() const override {
+    constexpr double kTight = std::numeric_limits<double>::epsilon();
+    return {.max_iterations = 10'000,
+            .function_tolerance = kTight,
+            .gradient_tolerance = kTight,
+            .parameter_tolerance = kTight};
   }
 
  private:
