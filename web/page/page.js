@@ -401,9 +401,12 @@ function refresh() {
 let busy = false, held, next, stopping;
 /** Ends the solve that runs, and a drag. */
 async function stop() {
-  held = next = undefined;
   stopping?.abort();
-  while (busy) await new Promise((done) => setTimeout(done, 5));
+  for (;;) {
+    held = next = undefined;
+    if (!busy) return;
+    await new Promise((done) => setTimeout(done, 5));
+  }
 }
 
 /** Solves; while one solve runs, the last wish waits. */

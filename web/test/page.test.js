@@ -63,6 +63,19 @@ test("a mesh is solved, and follows a handle", { skip }, async () => {
     await browser.mouse("mouseMoved", [from[0] - 18, from[1]]);
     await browser.mouse("mouseReleased", [from[0] - 18, from[1]], 0);
   }
+  // So does one that still waits for the end of a solve.
+  const from = await pixel(vertex);
+  await browser.mouse("mousePressed", from);
+  await browser.evaluate(`{
+    const soon = setTimeout;
+    globalThis.setTimeout = (call, wait) => soon(call, wait + 300);
+    for (const id of ["solve", "free"]) document.getElementById(id).click();
+  }`);
+  await browser.mouse("mouseReleased", from, 0);
+  await browser.mouse("mousePressed", from);
+  await browser.until("document.getElementById('free').disabled");
+  await browser.mouse("mouseMoved", [from[0] - 9, from[1]]);
+  await browser.mouse("mouseReleased", [from[0] - 9, from[1]], 0);
   await browser.until(`Math.abs(page.pixel(${vertex})[0] - ${x + 60}) > 1`);
   assert.deepEqual(browser.errors, []);
   // All that the page asked for lies in its folder.
