@@ -14,10 +14,11 @@ namespace {
 // Inner tolerances: share of the gradient at the start of a minimisation that it must remove, and
 // the decrease of the tolerance from one to the next.
 constexpr double kFirstBound = 0.1, kMostLeft = 0.01, kBoundDecrease = 0.05;
-// μ falls by this factor where it keeps minimisations from their tolerance: after so many in a row
-// that have used up their steps and left more than this share of the gradient; and once where
-// rounding ends a minimisation that hardly changes a small violation. Each minimisation that then
-// reaches its tolerance lets μ grow to so many times what it may be.
+// μ falls by this factor where it keeps minimisations from their tolerance: if a larger first one
+// than would be chosen was asked for, after so many in a row that have used up their steps and left
+// more than this share of the gradient; and once where rounding ends a minimisation that hardly
+// changes a small violation. Each minimisation that then reaches its tolerance lets μ grow to so
+// many times what it may be.
 constexpr double kRetreat = 10;
 constexpr int kMostFailed = 2;
 constexpr double kLittleLess = 0.1, kRise = 2;
@@ -136,11 +137,13 @@ bool AugmentedLagrangian::lower_penalty(double least) {
 }
 
 /// After a minimisation that has used up its steps: the next one goes on with the same multipliers,
-/// and with a smaller μ if that may be the reason.
+/// and with a smaller μ if that may be the reason. It is none where μ was chosen: minimisations may
+/// need more steps than they have.
 void AugmentedLagrangian::go_on() {
   run_.multipliers = lambda_;
   failed_ = reached_ > kLittleLess * begin_ ? failed_ + 1 : 0;
-  const bool falls = failed_ >= kMostFailed && lower_penalty(chosen_);
+  const bool falls =
+      run_.options.initial_penalty > chosen_ && failed_ >= kMostFailed && lower_penalty(chosen_);
   set_multipliers();
   if (!falls) return;
   failed_ = 0;

@@ -15,11 +15,12 @@ namespace topograd {
 ///
 /// After each minimisation λ becomes μ d (s − d c), or 0 where that is negative, if the violation
 /// fell; if it did not fall to a quarter although the minimisation reached its tolerance, or came
-/// as near to it as rounding allows, μ grows. μ falls where minimisations use up their steps in
-/// vain, but not below the first μ that is chosen. Each minimisation must reduce its gradient to a
-/// tenth at least. Where rows are met, but the gradient is not small because x cannot be rounded
-/// finely enough for λ = μ d (s − d c), λ are fitted to the gradient. A violation that μ does not
-/// reduce at a stationary point of its own ends the solve with Termination::INFEASIBLE.
+/// as near to it as rounding allows, μ grows. A large first μ that was asked for falls to the one
+/// that would be chosen, where minimisations use up their steps in vain. Each minimisation must
+/// reduce its gradient to a tenth at least. Where rows are met, but the gradient is not small
+/// because x cannot be rounded finely enough for λ = μ d (s − d c), λ are fitted to the gradient. A
+/// violation that μ does not reduce at a stationary point of its own ends the solve with
+/// Termination::INFEASIBLE.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 17.4; Conn, Gould, Toint,
 /// LANCELOT (1992); the rule for μ and its first value: Birgin & Martínez, Practical Augmented
