@@ -145,8 +145,8 @@ struct Rule {
 
 /// One line of GLSL as JavaScript.
 std::string translate(std::string line) {
-  static const std::regex head(R"(^(?:double|dvec2|dvec3|bool|int) (tg_\w+\(.*\) \{.*)$)");
-  static const std::regex typed(R"(\b(?:double|dvec2|dvec3|bool|int) (\w+))");
+  static const std::regex kHead(R"(^(?:double|dvec2|dvec3|bool|int) (tg_\w+\(.*\) \{.*)$)");
+  static const std::regex kTyped(R"(\b(?:double|dvec2|dvec3|bool|int) (\w+))");
   static const auto& rules = *new std::vector<Rule>{
       {std::regex(R"(\bprecise )"), ""},
       {std::regex(R"((\d)lf\b)"), "$1"},
@@ -163,10 +163,10 @@ std::string translate(std::string line) {
   if (line.starts_with("//")) return line;
   std::smatch found;
   std::string start;
-  if (std::regex_match(line, found, head)) {
+  if (std::regex_match(line, found, kHead)) {
     const std::string whole = found[1];
     const std::size_t end = whole.find(") {");
-    start = "function " + std::regex_replace(whole.substr(0, end), typed, "$1");
+    start = "function " + std::regex_replace(whole.substr(0, end), kTyped, "$1");
     line = whole.substr(end);
   }
   for (const Rule& rule : rules) line = std::regex_replace(line, rule.pattern, rule.with);
