@@ -188,8 +188,8 @@ class Roller {
         moved.clear();
       }
     }
-    for (LaneGroup& group : roll_.groups) {
-      if (!group.calls) continue;
+    for (LaneGroup& group : roll_.groups) {  // loops read lanes that have moved, too
+      if (!group.computes) continue;
       group.first = normal_[group.members[0]];
       for (std::size_t k = 0; k < group.first.operands().size(); ++k)
         group.operands[k] = operand_of(group, k);

@@ -293,6 +293,51 @@ TEST_F(KernelForms, FailedGuardsAreCounted) {
   EXPECT_EQ(runner.numbers(BufferRole::results, Precision::f32)[0], 45);
 }
 
+/// Two products of each of ten denominators d_10+i + 2 are summed first, then quotients √d_i /
+/// (d_19-i + 2). Each summand is lengthened 15 times: v becomes √(v² + a).
+ir::Program quotients() {
+  constexpr std::uint32_t kCount = 10;
+  ir::Graph g;
+  const auto datum = [&](std::uint32_t slot) { return g.leaf(Op::Data, slot); };
+  const auto lengthened = [&](ir::Id value, double by) {
+    for (int step = 0; step < 15; ++step)
+      value = g.add(Op::Sqrt, g.add(Op::Add, g.add(Op::Mul, value, value), g.literal(by)));
+    return value;
+  };
+  std::vector<ir::Id> terms;
+  for (std::uint32_t k = 0; k < 2 * kCount; ++k) {
+    const ir::Id denominator = g.add(Op::Add, datum(kCount + k / 2), g.literal(2));
+    terms.push_back(lengthened(g.add(Op::Mul, denominator, datum(2 * kCount + k)), 1));
+  }
+  for (std::uint32_t k = 0; k < kCount; ++k) {
+    const ir::Id denominator = g.add(Op::Add, datum(2 * kCount - 1 - k), g.literal(2));
+    terms.push_back(lengthened(g.add(Op::Div, g.add(Op::Sqrt, datum(k)), denominator), 2));
+  }
+  ir::Id sum = terms[0];
+  for (std::size_t k = 1; k < terms.size(); ++k) sum = g.add(Op::Add, sum, terms[k]);
+  return g.extract(std::vector{sum}, {.data = 4 * kCount});
+}
+
+// Twenty lanes are a loop, which reads the numbers of ten calls.
+TEST_F(KernelForms, LoopsReadLanesOfCallsInTheirOrder) {
+  KernelRequest request;
+  request.name = "quotients";
+  request.precision = Precision::f32;
+  request.program = quotients();
+  request.layout = codegen::general_layout(request.program.leaves);
+  std::vector<double> data;
+  for (std::uint32_t k = 0; k < request.program.leaves.data; ++k) data.push_back(k / 64.0);
+  KernelRunner runner(device_);
+  runner.set(BufferRole::data_columns, Precision::f32, data);
+  runner.set(BufferRole::results, Precision::f32, std::vector<double>(1));
+  const KernelSource source = generate(with_controls(request));
+  EXPECT_NE(source.glsl.find("for (uint lane = 0u; lane < 20u; ++lane)"), std::string::npos);
+  EXPECT_NE(source.glsl.find("lane0("), std::string::npos);
+  runner.run(source, {.count = 1, .stride = 1}, 1);
+  const double want = ir::evaluate<double>(request.program, {.data = data})[0];
+  EXPECT_NEAR(runner.numbers(BufferRole::results, Precision::f32)[0] / want, 1, 1e-5);
+}
+
 TEST_F(KernelForms, NothingRunsOnceTheSolverIsDone) {
   const Precision precision = Precision::f32;
   const SpringSet set(100, precision);
