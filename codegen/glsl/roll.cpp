@@ -20,6 +20,9 @@ constexpr std::size_t kLeastLanes = 2;
 /// Lanes that are calls of a function, at most; more are a loop. Loops keep the numbers that they
 /// exchange in arrays: Mesa's compiler for processors makes 60 to 100 instructions of each access.
 constexpr std::size_t kMostCalls = 16;
+/// Elementary functions in such lanes, at most; a program with more has loops alone. Compilers
+/// write a function's code for each call of it.
+constexpr std::size_t kMostFunctions = 32;
 /// Statements that a loop's head costs.
 constexpr std::size_t kHead = 4;
 /// Part of the statements that loops must leave at most.
@@ -44,6 +47,7 @@ class Roller {
 
   std::optional<Roll> run() {
     find_classes();
+    if (functions_in_calls() > kMostFunctions) most_calls_ = 0;
     split_classes();
     find_groups();
     align_lanes();
@@ -92,6 +96,16 @@ class Roller {
     }
   }
 
+  /// Elementary functions that calls would have: those have errors in f64, unlike a root.
+  std::size_t functions_in_calls() const {
+    std::size_t count = 0;
+    for (const std::vector<Id>& members : members_) {
+      const bool calls = members.size() >= kLeastLanes && members.size() <= kMostCalls;
+      if (calls && ir::info(nodes_[members[0]].op).ulp_f64 > 0) count += members.size();
+    }
+    return count;
+  }
+
   /// Splits classes whose members are read in different ways: the products of a difference of two
   /// become two classes with as many members as the difference. Each class comes after those that
   /// it reads.
@@ -135,7 +149,7 @@ class Roller {
     std::set<std::uint64_t> seen;
     std::vector<std::vector<Id>> parts;
     const std::size_t size = by_reads.begin()->second.size();
-    if (size < kLeastLanes || size > kMostCalls) return {members};
+    if (size < kLeastLanes || size > most_calls_) return {members};
     for (auto& [of, part] : by_reads) {
       const bool apart =
           std::ranges::all_of(of, [&](auto read) { return seen.insert(read).second; });
@@ -157,7 +171,7 @@ class Roller {
       sort_lanes(group);
       group.first = normal_[group.members[0]];
       group.boolean = ir::info(group.first.op).boolean;
-      group.calls = group.members.size() <= kMostCalls;
+      group.calls = group.members.size() <= most_calls_;
       for (std::size_t k = 0; k < group.first.operands().size(); ++k)
         group.operands[k] = operand_of(group, k);
       add_group(c, std::move(group));
@@ -505,6 +519,7 @@ class Roller {
   std::vector<std::vector<Id>> members_;       // by class
   std::vector<std::uint32_t> group_of_class_;  // or kNoGroup
   std::vector<std::uint32_t> lane_;            // of a member of a group
+  std::size_t most_calls_ = kMostCalls;
   Roll roll_;
   std::size_t step_ = 0;
   std::vector<bool> done_;

@@ -351,5 +351,31 @@ TEST(Kernel, VectorRequestsOutOfRange) {
   }
 }
 
+// Drivers write the code of a function again for each call of it: 192 cosines took minutes.
+TEST(Kernel, RepeatedPartsOfManyFunctionsAreLoops) {
+  constexpr std::uint32_t kChains = 16;
+  for (const int cosines : {0, 12}) {
+    ir::Graph g;
+    ir::Id sum = g.literal(0.5);
+    for (std::uint32_t chain = 0; chain < kChains; ++chain) {
+      ir::Id value = g.leaf(ir::Op::Data, chain);
+      for (int step = 0; step < 36; ++step) {
+        const ir::Id square = g.add(ir::Op::Mul, value, value);
+        value = g.add(step < cosines ? ir::Op::Cos : ir::Op::Sqrt,
+                      g.add(ir::Op::Add, square, g.literal(2)));
+      }
+      sum = g.add(ir::Op::Add, sum, value);
+    }
+    KernelRequest request;
+    request.name = "chains";
+    request.precision = Precision::f64;
+    request.program = g.extract(std::vector{sum}, {.data = kChains});
+    request.layout = codegen::general_layout(request.program.leaves);
+    const std::string source = generate(request).glsl;
+    EXPECT_EQ(source.find("lane < 16u") != std::string::npos, cosines > 0);
+    EXPECT_EQ(source.find("void lane0(") != std::string::npos, cosines == 0);
+  }
+}
+
 }  // namespace
 }  // namespace topograd::codegen
