@@ -648,42 +648,48 @@ TEST(Components, SquaresThatUnderflowAreNoEnd) {
   }
 }
 
-/// Exponentials whose columns become small beside their first norms, in a chain or in pairs that
-/// are nearly parallel, which take steps from the rows. The damping of a small system keeps the
-/// norms of the start, and the largest of these have 32 unknowns.
+enum class Chain { plain, bounded, pairs };
+
+/// Exponentials whose columns become small beside their first norms, in chains of this size or in
+/// pairs that are nearly parallel, after four steps: the unknowns of the first chain.
+std::vector<double> solve_chains(Chain kind, std::size_t size, std::size_t copies,
+                                 Components components) {
+  std::vector<double> x(copies * size, 3.0);
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 1);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const double at = static_cast<double>(k % size) / static_cast<double>(size);
+    const bool first = k % size == 0;
+    if (kind != Chain::pairs) problem.add_residual(exp(p.scalar(k)) - 1.0 - 0.1 * at);
+    if (kind == Chain::bounded) problem.set_bounds(p, k, 0, -100, 100);
+    if (first) continue;
+    const Value step = p.scalar(k) - p.scalar(k - 1);
+    if (kind != Chain::pairs) {
+      problem.add_residual(0.1 * step - at);
+    } else {
+      problem.add_residual(exp(p.scalar(k)) + exp(p.scalar(k - 1)) - 1.0 - 0.1 * at);
+      problem.add_residual(3e-8 * (step - 1.0));
+    }
+  }
+  SolverOptions options = on_cpu(components);
+  options.linear_solver = LinearSolver::cholesky;
+  options.initial_trust_region_radius = kind == Chain::pairs ? 1e16 : 1;
+  options.max_iterations = 4;
+  const Summary summary = solve(problem, options);
+  EXPECT_EQ(summary.components.separate, components == Components::separate);
+  x.resize(size);
+  return x;
+}
+
+/// The damping of a small system keeps the norms of the start, and the largest of these have 32
+/// unknowns. Steps of pairs are taken from the rows.
 TEST(Components, TheLargestSmallOnesTakeTheStepsOfTheirOwnSolves) {
-  enum class Kind { chain, bounded, pairs };
   for (const std::size_t size : {30, 31, 32, 33, 34}) {
-    for (const Kind kind : {Kind::chain, Kind::bounded, Kind::pairs}) {
-      if (kind == Kind::pairs && size > 32) continue;  // their rows are not asked
-      const auto solved = [&](Components components, std::size_t copies) {
-        std::vector<double> x(copies * size, 3.0);
-        Problem problem;
-        const Parameters p = problem.add_parameters(x, 1);
-        for (std::size_t k = 0; k < x.size(); ++k) {
-          const double at = static_cast<double>(k % size) / static_cast<double>(size);
-          const bool first = k % size == 0;
-          if (kind != Kind::pairs) {
-            problem.add_residual(exp(p.scalar(k)) - 1.0 - 0.1 * at);
-            if (!first) problem.add_residual(0.1 * (p.scalar(k) - p.scalar(k - 1)) - at);
-          } else if (!first) {
-            problem.add_residual(exp(p.scalar(k)) + exp(p.scalar(k - 1)) - 1.0 - 0.1 * at);
-            problem.add_residual(3e-8 * (p.scalar(k) - p.scalar(k - 1) - 1.0));
-          }
-          if (kind == Kind::bounded) problem.set_bounds(p, k, 0, -100, 100);
-        }
-        SolverOptions options = on_cpu(components);
-        options.linear_solver = LinearSolver::cholesky;
-        options.initial_trust_region_radius = kind == Kind::pairs ? 1e16 : 1;
-        options.max_iterations = 4;
-        const Summary summary = solve(problem, options);
-        EXPECT_EQ(summary.components.separate, components == Components::separate);
-        x.resize(size);
-        return x;
-      };
-      const std::string which =
-          std::to_string(size) + ", kind " + std::to_string(static_cast<int>(kind));
-      expect_near(solved(Components::separate, 3), solved(Components::together, 1), which);
+    for (const Chain kind : {Chain::plain, Chain::bounded, Chain::pairs}) {
+      if (kind == Chain::pairs && size > 32) continue;  // their rows are not asked
+      expect_near(solve_chains(kind, size, 3, Components::separate),
+                  solve_chains(kind, size, 1, Components::together),
+                  std::to_string(size) + ", kind " + std::to_string(static_cast<int>(kind)));
     }
   }
 }
