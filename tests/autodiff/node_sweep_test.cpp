@@ -147,14 +147,20 @@ TEST(NodeSweep, PassesByWhatDependsOnNoParameter) {
     EXPECT_NEAR(got.jacobian[k], expected[k], 1e-15) << k;
 }
 
+/// The op of the first parameters, one after the other.
+ir::Id chain(ir::Graph& graph, Op op, std::uint32_t parameters) {
+  ir::Id all = graph.leaf(Op::Parameter, 0);
+  for (std::uint32_t k = 1; k < parameters; ++k)
+    all = graph.add(op, all, graph.leaf(Op::Parameter, k));
+  return all;
+}
+
 // Few rows of many parameters go backward; memory of the last sweep is used again. Rows that are
 // parameters or numbers have no ops of their own.
 TEST(NodeSweep, GoesBackwardFromRowsThatAreLeaves) {
   constexpr std::uint32_t kParameters = 40;
   ir::Graph graph;
-  ir::Id product = graph.leaf(Op::Parameter, 0);
-  for (std::uint32_t k = 1; k < kParameters; ++k)
-    product = graph.add(Op::Mul, product, graph.leaf(Op::Parameter, k));
+  const ir::Id product = chain(graph, Op::Mul, kParameters);
   const ir::Id number = graph.add(Op::Square, graph.leaf(Op::Data, 0));
   const ir::Program f = graph.extract(std::array{product, graph.leaf(Op::Parameter, 1), number},
                                       {.parameters = kParameters, .data = 1});
@@ -204,14 +210,11 @@ TEST(NodeSweep, TellsItsMemory) {
   }
 }
 
-// Of a sum of parameters: one number for each of them in the list of parameters, and two of its
-// node.
+// A parameter of a sum has one number in the list of parameters, and two of its node.
 TEST(NodeSweep, TellsTheMemoryOfParameters) {
   constexpr std::uint32_t kCount = 4096;
   ir::Graph graph;
-  ir::Id sum = graph.leaf(Op::Parameter, 0);
-  for (std::uint32_t k = 1; k < kCount; ++k)
-    sum = graph.add(Op::Add, sum, graph.leaf(Op::Parameter, k));
+  const ir::Id sum = chain(graph, Op::Add, kCount);
   const ir::Program program = graph.extract(std::array{sum}, {.parameters = kCount});
   const std::size_t nodes = program.nodes.size() * sizeof(ir::Node);
   const std::size_t words = 3 * kCount + 5 * (kCount - 1) + 2 * 3 * (kCount - 1);

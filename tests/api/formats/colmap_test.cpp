@@ -874,7 +874,7 @@ TEST(ColmapProblem, RetriangulationKeepsFixedPointsAndPointsThatAreNotRefined) {
   fixed.problem().set_constant(fixed.points(), 0);
   EXPECT_EQ(fixed.retriangulate(), 0u);
   EXPECT_EQ(fixed.model().points[0], model.points[0]);
-  // Beside poses, which come first among the unknowns.
+  // Poses come first among the unknowns here.
   const ColmapModel two = parse_colmap(files_of(with_lost_points(2)), "sparse");
   for (const std::size_t kept : {0, 1}) {
     ColmapProblem one(two, {.refine = {"poses", "points"}});

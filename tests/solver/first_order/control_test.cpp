@@ -24,8 +24,8 @@ struct Steps {
   DescentControl control;
 };
 
-// Of the 9 that were gained a step of a tenth of the unknowns' size leaves a hundredth, and a
-// tolerance of the cost a tenth of what is left of it.
+// The cost has fallen by 9, to 1. A step of a tenth of the unknowns' size leaves a hundredth of the
+// 9, and a tolerance of a tenth leaves a tenth of the 1.
 TEST(DescentControl, ClaimsWhatTheLooserToleranceLeaves) {
   SolverOptions options;
   options.parameter_tolerance = 0.1;
