@@ -33,7 +33,7 @@ class Writer {
         precision_(precision),
         shader_(shader),
         roll_(roll),
-        is_long_(is_long(prepared)),
+        is_long_(prepared.is_long),
         made_{.numbers = std::vector<std::string>(prepared.program.nodes.size()),
               .conditions = std::vector<std::string>(prepared.program.nodes.size())} {}
 
@@ -316,7 +316,7 @@ class Writer {
     }
   }
 
-  /// What a function of lanes reads of an operand: a parameter, or a member of one.
+  /// Returns how a function of lanes names an operand: as a parameter, or as a member of one.
   std::string parameter(const LaneGroup& group, std::size_t k) {
     const LaneOperand& from = group.operands[k];
     const bool condition = reads_condition(group.first.op, k);
@@ -422,7 +422,7 @@ class Writer {
     }
   }
 
-  /// What a lane of a loop reads of an array: once.
+  /// Returns the name of an element of an array in a loop, which is read once.
   std::string element(const LaneGroup& source, const std::vector<std::uint32_t>& lanes,
                       bool condition) {
     const std::string index = index_of(source, lanes);
@@ -519,7 +519,7 @@ class Writer {
     return call + ")";
   }
 
-  /// Of a function of one lane.
+  /// A parameter of a function of one lane.
   struct Parameter {
     std::string name, type;
     std::vector<std::string> arguments;  // by lane, or one for all lanes
@@ -705,8 +705,6 @@ Expressions write_invariant(const Prepared& prepared, std::span<const std::uint3
   return Writer(prepared, names, precision, shader)
       .write_some(find_invariant(prepared, slots), prefix);
 }
-
-bool is_long(const Prepared& prepared) { return prepared.is_long; }
 
 std::vector<bool> along_tangents(const Prepared& prepared) {
   const std::vector<Node>& nodes = prepared.program.nodes;

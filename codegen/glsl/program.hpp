@@ -21,7 +21,9 @@ struct Prepared {
   std::vector<bool> live;          ///< by node: an output (or guard) depends on it
   std::vector<bool> as_number;     ///< by node: its number is read
   std::vector<bool> as_condition;  ///< by node: it is used as a condition
-  bool is_long = false;            ///< see is_long()
+  /// It has so many operations that compilers of drivers take long: its source is shorter, with
+  /// calls or loops where it repeats itself, and a little less plain.
+  bool is_long = false;
   /// By node: a zmul that is 0 where either factor is 0. Empty if there is none.
   std::vector<bool> zero_by_either;
 
@@ -33,10 +35,6 @@ struct Prepared {
 
 /// Expands composite ops, orders nodes and finds live ones; guards count only if `with_guards`.
 Prepared prepare(const ir::Program& program, bool with_guards = false);
-
-/// True for a program of so many operations that compilers of drivers take long: its source is
-/// shorter, with calls or loops where it repeats itself, and a little less plain.
-bool is_long(const Prepared& prepared);
 
 /// Expressions for leaves, by slot; only those of live leaves are read.
 struct LeafNames {

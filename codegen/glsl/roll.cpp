@@ -531,7 +531,7 @@ class Roller {
 
 std::optional<Roll> find_roll(const Prepared& prepared, std::span<const std::uint32_t> coordinate,
                               const LeafNames& names, bool apart) {
-  if (!is_long(prepared)) return std::nullopt;
+  if (!prepared.is_long) return std::nullopt;
   std::array<std::uint32_t, ir::kOpCount> counts{};
   prepared.count_operations(counts);
   const std::size_t operations = std::accumulate(counts.begin(), counts.end(), std::size_t{0});

@@ -71,9 +71,9 @@ std::string choose_device(bool software, std::string& reason) {
   std::string only_software;
   for (const nlohmann::ordered_json& device : devices) {
     if (device.contains("unusable")) continue;
-    const std::string index = std::to_string(device["index"].get<int>());
+    std::string index = std::to_string(device["index"].get<int>());
     if (device["type"] != "software") return index;
-    if (only_software.empty()) only_software = index;
+    if (only_software.empty()) only_software = std::move(index);
   }
   if (only_software.empty()) {
     reason = "no usable device";

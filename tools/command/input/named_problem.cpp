@@ -143,13 +143,7 @@ class NistProblem final : public NamedProblem {
   std::span<const Curve> curves() const override {
     return nist_->curve ? std::span<const Curve>(&*nist_->curve, 1) : std::span<const Curve>();
   }
-  SolverOptions options() const override {
-    constexpr double kTight = std::numeric_limits<double>::epsilon();
-    return {.max_iterations = 10'000,
-            .function_tolerance = kTight,
-            .gradient_tolerance = kTight,
-            .parameter_tolerance = kTight};
-  }
+  SolverOptions options() const override { return nist_options(); }
 
  private:
   std::unique_ptr<problems::Nist> nist_;
@@ -454,6 +448,14 @@ void add_generator_options(Command app, ProblemArguments& arguments) {
       .only_with({"mgh"});
   app.option("--seed", &arguments.bundle.seed, "seed of the scene, or of the starts")
       .only_with({"bundle", "ik"});
+}
+
+SolverOptions nist_options() {
+  constexpr double kTight = std::numeric_limits<double>::epsilon();
+  return {.max_iterations = 10'000,
+          .function_tolerance = kTight,
+          .gradient_tolerance = kTight,
+          .parameter_tolerance = kTight};
 }
 
 std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start) {

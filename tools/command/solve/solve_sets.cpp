@@ -25,11 +25,13 @@ using Clock = std::chrono::steady_clock;
 
 SolverOptions set_options(const SolverArguments& arguments, bool tight) {
   SolverOptions options = to_options(arguments);
+  const SolverOptions of_set = nist_options();
   if (tight && !arguments.tolerance) {
-    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
-        std::numeric_limits<double>::epsilon();
+    options.function_tolerance = of_set.function_tolerance;
+    options.gradient_tolerance = of_set.gradient_tolerance;
+    options.parameter_tolerance = of_set.parameter_tolerance;
   }
-  if (!arguments.max_iterations) options.max_iterations = 10'000;
+  if (!arguments.max_iterations) options.max_iterations = of_set.max_iterations;
   return options;
 }
 
