@@ -71,6 +71,18 @@ TEST(Check, OpsHoldTheirBoundsOnTheInterpreter) {
   }
 }
 
+TEST(Check, OneOpOrTheBasicOperationsAlone) {
+  const check::Options options = {.backend = Backend::cpu, .count = 20};
+  const check::OpsReport one = check::check_ops(options, 1000, "sin");
+  ASSERT_EQ(one.results.size(), 2U);
+  EXPECT_EQ(one.results[0].op, "sin");
+  EXPECT_TRUE(one.arithmetic.empty());
+  const check::OpsReport basic = check::check_ops(options, 1000, check::kBasicOperations);
+  EXPECT_TRUE(basic.results.empty());
+  EXPECT_EQ(basic.operands, 1000U);
+  EXPECT_GE(basic.arithmetic.size(), 6U);
+}
+
 TEST(Check, RandomProgramsHoldOnTheInterpreter) {
   const check::RandomReport report = check::check_random({.backend = Backend::cpu, .count = 200});
   EXPECT_EQ(report.failures_in_all, 0u)

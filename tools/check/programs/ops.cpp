@@ -356,16 +356,17 @@ void check_arithmetic(const Options& options, std::span<const CheckedBackend> ba
 
 }  // namespace
 
-OpsReport check_ops(const Options& options, std::uint64_t operands) {
+OpsReport check_ops(const Options& options, std::uint64_t operands, std::string_view only) {
   const std::vector<CheckedBackend> backends = open_backends(options);
-  return check_ops(options, backends, operands);
+  return check_ops(options, backends, operands, only);
 }
 
 OpsReport check_ops(const Options& options, std::span<const CheckedBackend> backends,
-                    std::uint64_t operands) {
+                    std::uint64_t operands, std::string_view only) {
   OpsReport report;
   for (const ir::Op op : ir::all_ops()) {
     if (Interrupts::came()) break;
+    if (!only.empty() && only != ir::info(op).name) continue;
     for (const Precision precision : precisions_of(backends)) {
       if (precision == Precision::f32) {
         sweep<float>(op, options, backends, report);
@@ -374,8 +375,10 @@ OpsReport check_ops(const Options& options, std::span<const CheckedBackend> back
       }
     }
   }
-  report.operands = operands;
-  check_arithmetic(options, backends, report);
+  if (only.empty() || only == kBasicOperations) {
+    report.operands = operands;
+    check_arithmetic(options, backends, report);
+  }
   return report;
 }
 

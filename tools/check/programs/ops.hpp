@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../../../api/check_backends.hpp"
@@ -49,6 +50,7 @@ struct OpsReport {
 };
 
 inline constexpr std::uint64_t kDefaultOperands = 100'000;
+inline constexpr std::string_view kBasicOperations = "basic";
 
 /// Runs every op of the table at special values (zeros of both signs, subnormals, infinities, NaN,
 /// ends of domains and their neighbours) in all combinations, and at `count` random points (default
@@ -62,10 +64,13 @@ inline constexpr std::uint64_t kDefaultOperands = 100'000;
 /// In f64, it also compares + - * / sqrt fma abs neg, floor, ceil, trunc, round and comparisons
 /// with the host's, bit for bit, on `operands` triples: random bits, neighbours of powers of two,
 /// subnormals, halfway cases of sums and products. Native fma may round twice, as drivers do.
-OpsReport check_ops(const Options& options, std::uint64_t operands = kDefaultOperands);
+///
+///   only  name of one op, or kBasicOperations for this comparison alone; empty: everything
+OpsReport check_ops(const Options& options, std::uint64_t operands = kDefaultOperands,
+                    std::string_view only = {});
 /// The same on backends that the caller has opened.
 OpsReport check_ops(const Options& options, std::span<const CheckedBackend> backends,
-                    std::uint64_t operands = kDefaultOperands);
+                    std::uint64_t operands = kDefaultOperands, std::string_view only = {});
 
 /// Operands of the check: one column per operand, rounded to the precision.
 runtime::Columns op_points(ir::Op op, Precision precision, std::uint64_t count, std::uint64_t seed);

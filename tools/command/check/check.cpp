@@ -5,6 +5,7 @@
 #include "check_scaling.hpp"
 #include "checks.hpp"
 
+#include "../../../ir/op.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../check/faults/corruption.hpp"
 #include "../../check/programs/gradients.hpp"
@@ -29,7 +30,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct CheckArguments {
-  std::string backend, precision, float64, json, mesh;
+  std::string backend, precision, float64, json, mesh, only;
   check::Options options;
   bool pairs = false;  // pairs of ops
   std::uint64_t operands = check::kDefaultOperands;
@@ -100,9 +101,16 @@ void check_pairs(const CheckArguments& arguments) {
 }
 
 void check_ops(const CheckArguments& arguments) {
-  const check::OpsReport found = check::check_ops(arguments.parsed(), arguments.operands);
+  if (!arguments.only.empty() && arguments.only != check::kBasicOperations &&
+      !ir::find_op(arguments.only))
+    throw Error(ErrorCode::InvalidArgument,
+                "--op: expected the name of an op or basic, got \"" + arguments.only + "\"");
+  const check::OpsReport found =
+      check::check_ops(arguments.parsed(), arguments.operands, arguments.only);
   ordered_json report = head("ops", arguments, found.broken > 0);
-  std::string text = "op           backend prec    bound     value derivative  (ulp, largest)\n";
+  std::string text;
+  if (!found.results.empty())
+    text = "op           backend prec    bound     value derivative  (ulp, largest)\n";
   for (const check::OpResult& r : found.results) {
     report["results"].push_back({{"op", r.op},
                                  {"backend", r.backend},
@@ -120,8 +128,9 @@ void check_ops(const CheckArguments& arguments) {
   }
   report["operands"] = found.operands;
   report["arithmetic"] = ordered_json::array();
-  text += "operation    backend  float64    differences to the host in " +
-          std::to_string(found.operands) + " operands\n";
+  if (!found.arithmetic.empty())
+    text += "operation    backend  float64    differences to the host in " +
+            std::to_string(found.operands) + " operands\n";
   for (const check::ArithmeticResult& r : found.arithmetic) {
     const Float64 float64 = r.emulated ? Float64::emulated : Float64::native;
     report["arithmetic"].push_back({{"op", r.op},
@@ -408,6 +417,8 @@ void add_ops(Command check) {
   auto arguments = std::make_shared<CheckArguments>();
   Command command = check.subcommand("ops", "Largest error of each op, value and derivative");
   add_options(command, *arguments);
+  command.option("--op", &arguments->only,
+                 "one op by its name, or basic: the basic operations of f64 alone (all)");
   command.flag("--pairs", arguments->pairs,
                "all ordered pairs of ops, and a sample of triples, instead of single ops");
   command.option("--operands", &arguments->operands,
