@@ -196,6 +196,8 @@ void Minimizer::transfer(ir::StateRecord& record, runtime::Engine& engine, StepS
   record.text("first nonfinite trial", first_nonfinite_);
   rules_.transfer(record);
   lost_columns_.transfer(record);
+  record.in_range("accepted steps before it began", steps_before_, 0,
+                  std::numeric_limits<int>::max());
   const auto point = [&](std::string_view name, std::vector<double>& x) {
     record.list(name, x);
     if (!x.empty() && x.size() != model_.model.scalars) record.refuse(name, "has another length");
@@ -625,6 +627,7 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
   rules_.start(point().cost);
   gain_.start(point().cost);
   verdict_ = {};
+  steps_before_ = summary_.num_successful_steps;
   control_.go_on();
 }
 
@@ -637,8 +640,8 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
                              std::span<const double> squares) {
   const bool ended = control_.finished();
   const bool failed = ended && termination(verdict_.end) != Termination::CONVERGENCE;
-  // Without columns, refused steps are no reason to begin again, but at the start.
-  const bool refused = !ended && squares.empty() && summary_.num_successful_steps > 0;
+  // Without columns, refused steps are no reason to look, but where the minimisation began.
+  const bool refused = !ended && squares.empty() && summary_.num_successful_steps > steps_before_;
   if (failed || refused || !rules_.may_leave_saddle() ||
       summary_.num_iterations() >= options_.max_iterations || point().cost == looked_beside_)
     return false;
@@ -658,8 +661,8 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
     return false;
   }
   move_to(engines, solver, beside.step->x);
-  begin_again(engines, solver);
   ++summary_.num_successful_steps;
+  begin_again(engines, solver);
   record({.iteration = summary_.num_iterations() + 1,
           .cost = point().cost,
           .cost_change = before - point().cost,

@@ -139,6 +139,7 @@ class Minimizer {
   bool started_ = false;
   Verdict verdict_;  // by which a rule ended it
   LostColumns lost_columns_;
+  int steps_before_ = 0;              // accepted ones, when the minimisation last began
   double looked_beside_ = -1;         // cost of the point beside which leave_saddle() looked last
   std::vector<double> first_, left_;  // the points of the start and of the end before a turn
 };

@@ -28,6 +28,10 @@ std::vector<Way> ways() {
     options.components = Components::together;
     out.push_back({std::string(name(method)), options});
     if (method != Method::levenberg_marquardt) continue;
+    // `automatic` takes conjugate gradients where there are more threads.
+    options.threads = 8;
+    out.push_back({"eight threads", options});
+    options.threads = 0;
     options.linear_solver = LinearSolver::pcg;
     out.push_back({"pcg", options});
     options = {.backend = Backend::cpu};
@@ -114,10 +118,6 @@ void expect_left(const Way& way, const Part& part, std::size_t unknowns, double 
                             " unknowns from " + std::to_string(start) + " in units of " +
                             std::to_string(unit) + ", residuals times " + std::to_string(scale) +
                             ": " + summary.message;
-  // Conjugate gradients know no columns: refused steps from a tiny start are no convergence.
-  if (way.name == std::string_view("pcg") && part.name == std::string_view("fourth power") &&
-      start != 0 && unknowns > 256 && summary.termination == Termination::NO_CONVERGENCE)
-    return;
   const double count = 0.5 * static_cast<double>(unknowns) * scale * scale;
   EXPECT_NEAR(summary.initial_cost, part.start * count, 1e-9 * part.start * count) << where;
   EXPECT_NEAR(summary.final_cost, part.optimum * count, 1e-4 * part.start * count) << where;
