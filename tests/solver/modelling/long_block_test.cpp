@@ -541,7 +541,8 @@ TEST(LongBlocks, GoBackwardThroughLoopsOfManySteps) {
   EXPECT_EQ(found[0].rolling, Rolling::loop);
   EXPECT_EQ(found[0].rows, 1U);
   EXPECT_LT(found[0].bytes, std::size_t{kSteps} * 400);
-  EXPECT_LT(found[0].work_bytes, std::size_t{kSteps} * 40);
+  // 32 bytes a step on x86, 48 on aarch64, where GCC takes operands in another order.
+  EXPECT_LT(found[0].work_bytes, std::size_t{kSteps} * 50);
   Evaluator evaluator(problem, kExact);
   Vector r = Vector::Zero(kSteps);
   r[kSteps - 1] = evaluator.residuals()[0];

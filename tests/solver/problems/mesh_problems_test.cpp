@@ -244,8 +244,11 @@ TEST(Developable, NewtonReachesZero) {
                                                 .method = Method::newton,
                                                 .max_iterations = 80,
                                                 .function_tolerance = 1e-9});
-  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
-  EXPECT_LT(summary.final_cost, 1e-9 * summary.initial_cost);
+  // At the end energies are rounding, but gradients may not be: they can promise more.
+  EXPECT_TRUE(summary.termination == Termination::CONVERGENCE ||
+              summary.message.ends_with("; but the gradient promises more"))
+      << summary.message;
+  EXPECT_LT(std::abs(summary.final_cost), 1e-12 * summary.initial_cost);
 }
 
 TEST(Cloth, EnergiesAreThoseOfTheirDefinitions) {
