@@ -87,11 +87,15 @@ export class Stepper {
     this.device = iteration === undefined ? "JavaScript" : iteration.device;
     this.factor = iteration !== undefined || options.linearSolver === "cg" ? undefined
       : Factor.make(model, order);
-    if (options.linearSolver === "automatic" && this.factor?.operations > dearestFactor)
-      this.factor = undefined;
+    if (options.linearSolver === "automatic" && this.isDear) this.factor = undefined;
     this.iteration = this.factor === undefined ? iteration ?? new Iteration(model) : undefined;
     this.few = fits && m <= mostByRows && this.factor !== undefined;
     this.unit = Number.EPSILON;  // of rounding
+  }
+
+  /** True where no factor is made unasked. */
+  get isDear() {
+    return !(this.factor?.operations <= dearestFactor);
   }
 
   /** Begins a solve. `pinned` has 1 for scalars that the caller holds. */
@@ -109,11 +113,11 @@ export class Stepper {
     this.scale.fill(0);
   }
 
-  /** True if conjugate gradients follow the gradient's decrease. */
+  /** True if conjugate gradients follow the gradient's decrease: unasked on meshes, as in the library. */
   get isLoose() {
-    return this.factor === undefined && this.options.forcing === "automatic"
-      ? this.isMesh
-      : this.factor === undefined && this.options.forcing === "eisenstat_walker";
+    const { forcing, linearSolver } = this.options;
+    return this.factor === undefined &&
+           (forcing === "automatic" ? this.isMesh && linearSolver !== "cg" : forcing === "eisenstat_walker");
   }
 
   /** Evaluates a point, with its norms. */
@@ -121,8 +125,8 @@ export class Stepper {
     const { model, g, squares, scale, held, delta } = this, m = model.m;
     model.linearize(x);
     model.gradient(g, squares);
-    if (this.factor !== undefined) this.factor.assemble();
-    else this.iteration.assemble(squares, this.#seesBlocks);
+    this.isSummed = false;
+    if (this.factor === undefined) this.iteration.assemble(squares, this.#seesBlocks);
     const point = { cost, gradientMax: 0, gradientNorm: 0, scaledGradientMax: 0, scaledXNorm: 0,
                     scaledStepNorm: 0 };
     const minus = g.map((value, c) => this.pinned[c] !== 0 ? 0 : -value);
@@ -166,20 +170,37 @@ export class Stepper {
     return this.model.manifolds.length === 0 && this.model.lower === undefined;
   }
 
+  /** Sums JᵀJ of this point for a factor. */
+  #sum() {
+    if (!this.isSummed) this.factor.assemble();
+    this.isSummed = true;
+  }
+
+  /** True while an earlier factor serves, and with it the blocks that were singular then. */
+  get #reuses() {
+    return this.options.reuseFactor === true && this.factored !== undefined;
+  }
+
   /** The diagonal for the damping: blocks that residuals do not determine are damped alike. */
   #diagonal() {
-    const { model, squares } = this;
+    const { model: { nodes }, squares } = this;
     if (!this.#seesBlocks) return squares;
+    if (!this.#reuses) this.#findSingular();
     const out = squares.slice();
-    for (let k = 0; k + 1 < model.nodes.length; ++k) {
-      const first = model.nodes[k], width = model.nodes[k + 1] - first;
-      if (width === 1 || width > widestTested || !this.#block(k, first, width)) continue;
-      if (!isSingular(this.tested, width)) continue;
-      let most = 0;
-      for (let c = 0; c < width; ++c) most = Math.max(most, squares[first + c]);
-      out.fill(most, first, first + width);
-    }
+    for (const k of this.singular)
+      out.fill(squares.subarray(nodes[k], nodes[k + 1]).reduce((a, b) => Math.max(a, b), 0), nodes[k], nodes[k + 1]);
     return out;
+  }
+
+  #findSingular() {
+    const { nodes } = this.model;
+    this.singular = [];
+    if (this.factor !== undefined) this.#sum();
+    for (let k = 0; k + 1 < nodes.length; ++k) {
+      const first = nodes[k], width = nodes[k + 1] - first;
+      if (width === 1 || width > widestTested || !this.#block(k, first, width)) continue;
+      if (isSingular(this.tested, width)) this.singular.push(k);
+    }
   }
 
   /** Copies the block of JᵀJ of a node to `tested`; false if it is not there. */
@@ -215,7 +236,7 @@ export class Stepper {
       return this.iteration.solve(g, damping, held, delta, request, paused);
     this.hidden = 0;
     if (request.exact) return this.#byRows(false) ? 0 : -1;
-    if (this.options.reuseFactor && this.factored?.every((flag, c) => flag === held[c])) {
+    if (this.#reuses && this.factored.every((flag, c) => flag === held[c])) {
       const count = await conjugateGradients(
         model, (r, z) => this.#byFactor(r, z), g, damping, held, delta,
         { ...request, inEnergy: true, maxIterations: mostWithFactor }, paused);
@@ -224,6 +245,7 @@ export class Stepper {
       if (count >= 0) return count;
     }
     this.factored = undefined;
+    if (!this.byRows) this.#sum();
     let vanished = this.byRows ? -1 : this.factor.factor(damping, held, !this.small);
     if (vanished >= 0) {
       for (let c = 0; c < m; ++c) delta[c] = held[c] === 0 ? -g[c] : 0;
@@ -355,6 +377,9 @@ export class Stepper {
   }
 }
 
+/** Ends steps in float32, but no solve. */
+const outOfReach = verdict("no_convergence", "float32");
+
 /**
  * Minimises from x, which then holds the last accepted point, and yields each step.
  *
@@ -482,6 +507,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     ++iteration;
     linear += step.iterations;
     const facts = rules.judge(step), accepted = rules.accepts(facts);
+    const hidden = stepper.isRough && Math.abs(step.decrease) <= rules.noise();
     if (accepted) {
       const before = point;
       stepper.accept(x);
@@ -498,6 +524,8 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
       findNoise();
       end = await confirmed(rules.refuse(facts, step));
     }
+    // What rounding of float32 may hide is for float64 to find.
+    if (hidden) end = outOfReach;
     end ??= await confirmed(rules.checkLimits(seconds(), iteration));
     while ((end !== undefined || rules.isStuck) && await reconsider())
       end = await confirmed(rules.checkLimits(seconds(), iteration));
@@ -515,7 +543,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
       await limits();
       continue;
     }
-    await paused();
+    await guarded(paused);
     if (aborted) break;
     const told = await guarded(advance);
     if (told !== undefined) yield told;

@@ -50,10 +50,11 @@ export interface SolveOptions {
   /**
    * Solves for a step by conjugate gradients with the factor of an earlier one, of this solve or
    * the last, and makes a new factor only where that takes many iterations: for short solves one
-   * after the other, while a handle is dragged. Steps are as exact as `linearTolerance`.
+   * after the other, while a handle is dragged. Steps are as exact as `linearTolerance`. With WebGPU
+   * such solves are measured, and run on it or with the factor in JavaScript, where they are faster.
    */
   reuseFactor?: boolean;
-  /** How exactly `cg` solves; `automatic` follows the gradient on meshes. */
+  /** How exactly `cg` solves; `automatic` follows the gradient on meshes where `cg` is not asked for. */
   forcing?: "automatic" | "constant" | "eisenstat_walker";
   /** Residual of the normal equations, relative to the gradient, at which `cg` stops. */
   linearTolerance?: number;
@@ -125,7 +126,7 @@ export declare class Problem {
   readonly name: string;
   /** What computes: `JavaScript`, or WebGPU with its adapter and precision. */
   readonly device: string;
-  /** Why JavaScript computes; empty with WebGPU. A device that is lost is named here. */
+  /** Why JavaScript computes, or solves with `reuseFactor`; else empty with WebGPU. Names a lost device. */
   readonly reason: string;
   /** Names of the arrays of unknowns. */
   readonly arrays: string[];

@@ -4,6 +4,7 @@ import { minimiseEnergies } from "./descent.js";
 import { Energies } from "./energy.js";
 import * as webgpu from "./gpu.js";
 import { Model } from "./model.js";
+import { Race } from "./place.js";
 import { defaults } from "./rules.js";
 import { Stepper, minimise, turnsOf } from "./solver.js";
 
@@ -97,6 +98,9 @@ async function choose(device, unknowns, hasEnergies, gpu) {
   }
 }
 
+/** A trial on the device takes longer than JavaScript. */
+const tooSlow = new DeviceError("device", "JavaScript is faster");
+
 /** True for terms of a problem with energies. */
 const isScalar = (term) => term.gradient !== undefined;
 
@@ -177,6 +181,7 @@ export class Problem {
   #asked;  // WebGPU by name
   #float32;  // code of that precision
   #system;
+  #race = new Race();  // of solves that keep a factor
   #hasEnergies;
 
   /** Made by load(). */
@@ -466,6 +471,24 @@ export class Problem {
     this.#steppers.delete("f32");
   }
 
+  /** Where a solve that keeps a factor runs: "javascript" or "device"; undefined for others. */
+  #placeOf({ reuseFactor, linearSolver }) {
+    if (this.#found === undefined || reuseFactor !== true || linearSolver !== "automatic") return undefined;
+    return this.#steppers.get("factor")?.isDear ? undefined : this.#race.next;
+  }
+
+  /** Gives a trial on the device up after its time; JavaScript then goes on from its last point. */
+  #limitTrial(options) {
+    const { signal } = options, end = performance.now() + 1000 * this.#race.limit(options.maxIterations);
+    this.#system.expect(0);
+    options.signal = {
+      get aborted() {
+        if (options.linearSolver !== "factor" && performance.now() > end) throw tooSlow;
+        return signal?.aborted === true;
+      },
+    };
+  }
+
   /**
    * Minimises from the present point. Each step is yielded after its decision; the unknowns are
    * then those of the last accepted point. Returns the summary.
@@ -486,13 +509,28 @@ export class Problem {
         return yield* minimiseEnergies(this.#energiesFor(all), this.#x, all, changed,
                                        turnsOf(all.signal), fail);
       }
+      let place = this.#placeOf(all);
+      if (place === "javascript") all.linearSolver = "factor";
       const stepper = await this.#stepperFor(all);
+      if (place === "device") this.#limitTrial(all);
       const instead = (error) => {
-        this.#leave(error);
+        if (error === tooSlow) {
+          this.#race.took(place, Infinity, 1);
+          this.reason = this.#race.reason;
+          place = undefined;
+          all.linearSolver = "factor";
+        } else {
+          this.#leave(error);
+        }
         return this.#steppers.get(all.linearSolver) ?? this.#keep(all.linearSolver, all);
       };
-      return yield* minimise(stepper, this.#x, all, changed, instead,
-                             () => this.#stepperFor(all, true), fail);
+      const summary = yield* minimise(stepper, this.#x, all, changed, instead,
+                                      () => this.#stepperFor(all, true), fail);
+      if (place !== undefined && this.#found !== undefined && summary.status !== "aborted") {
+        this.#race.took(place, summary.seconds, summary.iterations);
+        this.reason = this.#race.reason;
+      }
+      return summary;
     } finally {
       this.#solving = false;
     }

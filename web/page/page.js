@@ -356,9 +356,9 @@ function draw() {
 
 /** What computes, in which precision, and why. */
 function introduce() {
-  const { device, reason } = problem, { missing } = shown;
-  if (device === shown.device) return;
-  shown.device = device;
+  const { device, reason } = problem, { missing } = shown, key = device + reason;
+  if (key === shown.device) return;
+  shown.device = key;
   const reasons = [...missing, missing.length > 0 && reason === asIs ? "" : reason].filter((text) => text !== "");
   say(`Solved on this page, by ${device}${precisions[precisionOf(device)] ?? " in float64"}${
     reasons.length > 0 ? ` (${reasons.join("; ")})` : ""}; nothing is sent anywhere. ${picture.hint}`);

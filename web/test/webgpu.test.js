@@ -60,6 +60,10 @@ const problems = [
   { name: "springs", slow: true, args: ["springs", "--width", "6"],
     other: ["--linear", "cholesky", "--max-iterations", "8"], options: { maxIterations: 8, ...exact } },
   { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"], other: ["--linear", "cholesky"], options: exact },
+  // As by default, with the tolerance that makes its end one of the minimum and not of the way to it.
+  { name: "loose", slow: true, args: ["arap", "--icosphere", "2"],
+    other: ["--linear", "pcg", "--preconditioner", "block_jacobi", "--forcing", "eisenstat_walker",
+            "--tolerance", "1e-10"], options: { functionTolerance: 1e-10 } },
   { name: "bundle", slow: true, args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
                            "--noise", "0.5"], options: {} },
 ];
@@ -81,6 +85,24 @@ for (const { name, args, slow, other = [], options } of problems) {
     if (expected.termination) assert.equal(summary.status.toUpperCase(), expected.termination);
   });
 }
+
+test("a drag runs in JavaScript where that is measured to be faster, and other solves do not", async (t) => {
+  if (skip) return t.skip(skip);
+  const { devices, reason, last } = await within("drag", ["arap", "--icosphere", "2"], `
+    await p.minimize({ maxIterations: 2 });
+    const at = p.parameters("positions").slice(300, 303), devices = [];
+    for (let k = 0; k < 8; ++k) {
+      p.pin("positions", 100, [at[0] + 0.02 * k, at[1], at[2]]);
+      const { device } = await p.minimize({ maxIterations: 2, reuseFactor: true, linearTolerance: 0.1 });
+      devices.push(device);
+    }
+    const { reason } = p;
+    return { devices, reason, last: (await p.minimize({ maxIterations: 1 })).device };`);
+  // A solve on SwiftShader takes hundreds of milliseconds, one with the factor a few.
+  for (const k of [0, 1, 2, 4, 5, 6, 7]) assert.equal(devices[k], "JavaScript", devices.join());
+  assert.match(reason, /^while a handle is dragged, JavaScript takes .+ ms a step, and WebGPU/);
+  assert.match(last, /^WebGPU .+, mixed$/);
+});
 
 test("a solve whose device is lost goes on in JavaScript from its last point", async (t) => {
   if (skip) return t.skip(skip);
@@ -142,9 +164,12 @@ const file = (name) => {
 
 /** The library's tolerances; NIST's sets are exported with tighter ones. */
 const usual = { functionTolerance: 1e-6, gradientTolerance: 1e-10, parameterTolerance: 1e-8 };
-for (const { name, args, slow, share = 1e-6, options = {} } of [
+for (const { name, args, slow, share = 1e-6, steps = 1, options = {} } of [
   { name: "misra1a", args: nist("Misra1a"), options: usual },
-  { name: "thurber", slow: true, args: nist("Thurber"), options: { maxIterations: 1000, ...usual } },
+  // Float32 takes a step less from its start, which is refused twice in float64.
+  { name: "thurber", slow: true, args: nist("Thurber"), steps: 2, options: { maxIterations: 1000, ...usual } },
+  { name: "misra1a", slow: true, args: nist("Misra1a"), options: { maxIterations: 1000, ...tolerances } },
+  { name: "thurber", slow: true, args: nist("Thurber"), options: { maxIterations: 1000, ...tolerances } },
   { name: "springs", slow: true, args: ["springs", "--width", "6"], options: { maxIterations: 5 } },
   { name: "mesh", slow: true, args: ["arap", "--icosphere", "1"] },
   { name: "bundle", slow: true, args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
@@ -167,7 +192,7 @@ for (const { name, args, slow, share = 1e-6, options = {} } of [
     close(got.summary.finalCost, got.expected.finalCost, share, "final cost");
     // The cost that is told is that of float64.
     close(got.summary.finalCost, got.cost, 1e-12, "cost of the point");
-    assert.ok(Math.abs(got.summary.iterations - got.expected.iterations) <= 3,
+    assert.ok(Math.abs(got.summary.iterations - got.expected.iterations) <= steps,
               `steps: ${got.summary.iterations}, ${got.expected.iterations}`);
     // Single precision comes first, and does not end the solve by itself.
     assert.ok(got.steps.length >= 2);

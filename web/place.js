@@ -1,0 +1,39 @@
+// Where solves that keep a factor run: on the device or in JavaScript.
+
+/** Most time that a trial on the device may take, as a multiple of JavaScript's. */
+const patience = 2;
+
+/** Solves in JavaScript that are no measure: they make the factor, and are compiled. */
+const warmUp = 2;
+
+/** Measures both, JavaScript first, and takes the faster one. The numbers are seconds of a step. */
+export class Race {
+  #runs = 0;  // in JavaScript
+  seconds = { javascript: Infinity, device: undefined };
+
+  /** Place of the next solve. */
+  get next() {
+    const { javascript, device } = this.seconds;
+    if (this.#runs <= warmUp) return "javascript";
+    return device === undefined || device < javascript ? "device" : "javascript";
+  }
+
+  /** Seconds after which a solve of so many steps on the device is given up. */
+  limit(steps) {
+    return this.seconds.device === undefined ? patience * steps * this.seconds.javascript : Infinity;
+  }
+
+  /** Takes over the time of a solve; one that was given up has taken forever. */
+  took(place, seconds, steps) {
+    if (place === "javascript" && this.#runs++ < warmUp) return;
+    this.seconds[place] = Math.min(this.seconds[place] ?? Infinity, seconds / Math.max(1, steps));
+  }
+
+  /** Why JavaScript is used, where it has won. */
+  get reason() {
+    const { javascript, device } = this.seconds, ms = (s) => (1000 * s).toPrecision(2);
+    if (device === undefined || this.next === "device") return "";
+    return `while a handle is dragged, JavaScript takes ${Number(ms(javascript))} ms a step, and WebGPU ${
+      device === Infinity ? "more than twice as long" : `${Number(ms(device))} ms`}`;
+  }
+}
