@@ -37,7 +37,7 @@ namespace {
 using codegen::PlainFunction;
 using nlohmann::ordered_json;
 
-constexpr std::uint32_t kFileVersion = 1;
+constexpr std::uint32_t kFileVersion = 2;
 constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMostBlocksOfInstance = 64;
 static_assert(std::endian::native == std::endian::little, "numbers of the file are little-endian");
@@ -124,16 +124,28 @@ void to_differences(std::span<std::uint32_t> numbers) {
   for (std::uint32_t& number : numbers) number -= std::exchange(last, number);
 }
 
-/// Index columns of a term, one after the other, each as differences.
-std::vector<std::uint32_t> index_columns(const ir::Batch& batch) {
-  const std::size_t rows = batch.size();
-  std::vector<std::uint32_t> out(rows * batch.index_columns());
+/// Index columns of a term, one after the other, each as differences. Columns that differ by a
+/// constant, as those of a block do, are written once: `columns` has the written one of each, and
+/// the constant.
+void add_index_columns(const ir::Batch& batch, ordered_json& header, Body& body) {
+  std::map<std::vector<std::uint32_t>, std::pair<std::size_t, std::uint32_t>> known;
+  std::vector<std::uint32_t> out;
+  ordered_json columns = ordered_json::array();
   for (std::uint32_t c = 0; c < batch.index_columns(); ++c) {
-    const std::span column = std::span(out).subspan(c * rows, rows);
+    std::vector<std::uint32_t> column(batch.size());
     batch.copy_index_column(c, 0, column);
+    const std::uint32_t first = column.empty() ? 0 : column.front();
     to_differences(column);
+    if (!column.empty()) column.front() = 0;
+    const auto [at, fresh] = known.try_emplace(column, known.size(), first);
+    const auto [written, start] = at->second;
+    columns.push_back({written, std::int64_t{first} - start});
+    if (!fresh) continue;
+    if (!column.empty()) column.front() = first;
+    out.insert(out.end(), column.begin(), column.end());
   }
-  return out;
+  header["columns"] = std::move(columns);
+  header["index"] = body.add(out);
 }
 
 /// Data columns of a term, one after the other. Numbers that are there often are written once,
@@ -272,7 +284,7 @@ void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) 
   }
   if (derivatives != Derivatives::jacobian)
     add_scalar_functions(term, title, derivatives == Derivatives::hessian, header, out);
-  header["index"] = out.body.add(index_columns(*term.batch));
+  add_index_columns(*term.batch, header, out.body);
   header["numbers"] = data_columns(*term.batch, out.body);
   out.header["terms"].push_back(std::move(header));
 }

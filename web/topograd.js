@@ -21,7 +21,7 @@ export class TopogradError extends Error {
 }
 const fail = (code, message) => new TopogradError(code, message);
 
-const fileVersion = 1;
+const fileVersion = 2;
 const magic = "TGWEB\n";
 
 async function read(url) {
@@ -56,11 +56,15 @@ function summed(numbers, length) {
   return numbers;
 }
 
-/** Turns columns into rows. */
-function byInstance(columns, instances) {
-  const out = new columns.constructor(columns.length), width = columns.length / instances;
-  for (let c = 0, from = 0; c < width; ++c)
-    for (let i = 0; i < instances; ++i) out[i * width + c] = columns[from++];
+/** Turns columns into rows. @param made of each column: which one it is, and what is added */
+function byInstance(columns, instances, made) {
+  const width = made?.length ?? columns.length / (instances || 1);
+  const out = new columns.constructor(width * instances);
+  for (let c = 0; c < width; ++c) {
+    const [k, more] = made?.[c] ?? [c, 0];
+    for (let i = 0, from = k * instances; i < instances; ++i, ++from)
+      out[i * width + c] = more === 0 ? columns[from] : columns[from] + more;
+  }
   return out;
 }
 
@@ -228,7 +232,7 @@ export class Problem {
       gradient: optional(term.gradient),
       hessian: optional(term.hessian),
       hvp: withTangents(optional(term.hvp)),
-      index: byInstance(summed(numbers(term.index, Uint32Array), term.instances), term.instances),
+      index: byInstance(summed(numbers(term.index, Uint32Array), term.instances), term.instances, term.columns),
       numbers: byInstance(data(term.numbers), term.instances),
     }));
     const manifolds = header.manifolds.map((one) => ({

@@ -208,7 +208,7 @@ test("wrong files are refused", async () => {
     bytes.writeUInt32LE(7, 8);
     return bytes;
   });
-  await assert.rejects(load(other), code("version", /version 1, got version 7/));
+  await assert.rejects(load(other), code("version", /version 2, got version 7/));
   const no = write(...misra([1, 1]), () => Buffer.from("<!doctype html><html></html>"));
   await assert.rejects(load(no), code("file", /expected a file that topograd export web wrote/));
   const [header] = misra([1, 1]);

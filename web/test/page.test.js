@@ -185,5 +185,5 @@ test("a file of another version is named on the page", { skip }, async () => {
   writeFileSync(path, bytes);
   await browser.open(url);
   const said = await browser.evaluate("document.getElementById('how').textContent");
-  assert.match(said, /^TopogradError: .*expected a file of version 1, got version 99/);
+  assert.match(said, /^TopogradError: .*expected a file of version 2, got version 99/);
 });

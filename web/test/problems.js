@@ -28,14 +28,14 @@ export function write(header, kernels, change = (bytes) => bytes) {
     return { at, length: numbers.length };
   };
   const terms = header.terms.map((term) => ({ uniforms: 0, ...term }));
-  const whole = { version: 1, topograd: "0.1.0", manifolds: [], uniforms: new Float64Array(0), options: {},
+  const whole = { version: 2, topograd: "0.1.0", manifolds: [], uniforms: new Float64Array(0), options: {},
                   ...header, terms };
   const placed = JSON.stringify(whole, (_, value) =>
     value instanceof Float64Array || value instanceof Uint32Array ? place(value) : value);
   const text = Buffer.from(placed.padEnd(Math.ceil(placed.length / 8) * 8));
   const start = Buffer.alloc(16);
   start.write("TGWEB\n");
-  start.writeUInt32LE(1, 8);
+  start.writeUInt32LE(2, 8);
   start.writeUInt32LE(text.length, 12);
   const folder = mkdtempSync(join(tmpdir(), "topograd-"));
   folders.push(folder);
