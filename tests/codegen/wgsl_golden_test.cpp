@@ -1,0 +1,81 @@
+// Golden files of kernels as WGSL, in f32 and with float64 by integers.
+#include "../../codegen/kernel.hpp"
+#include "../../codegen/spirv/cross.hpp"
+#include "../../codegen/spirv/edit_modules.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
+#include "../../codegen/vector/kernels.hpp"
+#include "../../codegen/vector/source.hpp"
+#include "../support/golden.hpp"
+#include "../support/paths.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernel_requests.hpp"
+
+namespace topograd::codegen {
+namespace {
+
+struct Golden {
+  std::string file;
+  KernelSource source;
+};
+
+std::vector<Golden> goldens() {
+  const VectorKernelRequest direction = {
+      .op = VectorOp::cg_direction, .vectors = Precision::f32, .scalars = Precision::f32};
+  return {
+      {"springs_residual_f32", generate(test::springs_residual(Precision::f32))},
+      {"springs_cost_gradient_store_f32",
+       generate(test::springs_cost_gradient_store(Precision::f32))},
+      {"springs_jtjp_gather_f32", generate(test::springs_jtjp_gather(Precision::f32))},
+      {"affine_residual_f32", generate(test::affine_residual(Precision::f32))},
+      {"vector_cg_direction_f32", generate(direction)},
+      {"springs_residual_f64", generate(test::springs_residual(Precision::f64))},
+      {"springs_gradient_gather_f64", generate(test::springs_gradient_gather(Precision::f64))},
+      {"vector_cg_update_f64_w3", generate({.op = VectorOp::cg_update, .width = 3})},
+  };
+}
+
+/// FNV-1a of the words of a module.
+std::uint64_t hash_of(std::span<const std::uint32_t> module) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::uint32_t word : module) hash = (hash ^ word) * 0x100000001b3u;
+  return hash;
+}
+
+/// The first line of a golden file: which module it is the text of.
+std::string line_of(std::span<const std::uint32_t> module) {
+  std::ostringstream out;
+  out << "// of the SPIR-V module " << std::hex << hash_of(module) << ", without doubles\n";
+  return out.str();
+}
+
+TEST(Wgsl, GoldenFiles) {
+  const bool updates = std::getenv("TOPOGRAD_UPDATE_GOLDEN") != nullptr;
+  std::string others;
+  for (const auto& [name, source] : goldens()) {
+    const auto words = compile({.name = source.name, .glsl = source.glsl, .includes = {}});
+    const std::string line = line_of(emulate_float64(words));
+    const std::string file = "tests/codegen/golden/" + name + ".wgsl";
+    const auto path = topograd::test::source_dir() / file;
+    // Another version of the compiler of GLSL makes other modules, which are no fault of ours.
+    if (!updates && std::filesystem::exists(path) &&
+        !topograd::test::read_file(path).starts_with(line)) {
+      others += " " + name;
+      continue;
+    }
+    topograd::test::expect_golden(file, line + wgsl(words));
+  }
+  if (!others.empty()) GTEST_SKIP() << "the compiler of GLSL makes other modules of" << others;
+}
+
+}  // namespace
+}  // namespace topograd::codegen
