@@ -156,79 +156,78 @@ export class Factor {
   }
 
   /** Numbers the entries of JᵀJ group by group, and lists where each product of J goes. */
-  #number(model) {
-    const groupOf = new Int32Array(this.m), rank = new Int32Array(this.m);
+  #number({ lists, nodes }) {
+    const { m, groups, local } = this, groupOf = new Int32Array(m), rank = new Int32Array(m);
     let next = 0;
-    this.groups.forEach((group, g) => {
-      for (const column of group.pivots) {
+    groups.forEach(({ pivots }, g) => {
+      for (const column of pivots) {
         groupOf[column] = g;
         rank[column] = next++;
       }
     });
-    const entries = this.groups.map(() => new Map());  // index in the front -> entry
-    const localOf = this.groups.map(({ pivots, rows }) => {
-      const slots = new Map();
-      pivots.forEach((column, k) => slots.set(column, k));
-      rows.forEach((column, k) => slots.set(column, pivots.length + k));
-      return slots;
-    });
-    const find = (a, b) => {
-      const early = rank[a] < rank[b] ? a : b, late = early === a ? b : a, g = groupOf[early];
-      const size = this.groups[g].pivots.length + this.groups[g].rows.length;
-      const index = localOf[g].get(late) * size + localOf[g].get(early), known = entries[g];
-      let entry = known.get(index);
-      if (entry === undefined) known.set(index, entry = known.size);
-      return [g, entry];
-    };
-    const groupsOfTargets = [];
-    this.targets = model.lists.map(({ instances, width, columns }) => {
-      const targets = new Int32Array(instances * width * (width + 1) / 2).fill(-1);
-      const groups = new Int32Array(targets.length);
-      let at = 0;
+    const sizes = lists.map(({ instances, width }) => instances * width * (width + 1) / 2);
+    const products = sizes.reduce((a, b) => a + b, 0), whole = new Int32Array(products);
+    let begin = 0;
+    this.targets = sizes.map((size) => whole.subarray(begin, begin += size));
+    // Products by the group of their earlier column.
+    const early = new Int32Array(products).fill(-1), late = new Int32Array(products);
+    let at = 0;
+    for (const { instances, width, columns } of lists) {
       for (let i = 0; i < instances; ++i) {
         for (let a = 0; a < width; ++a) {
+          const row = columns[i * width + a];
           for (let b = 0; b <= a; ++b, ++at) {
-            const row = columns[i * width + a], column = columns[i * width + b];
-            if (row < this.m && column < this.m) [groups[at], targets[at]] = find(row, column);
+            const column = columns[i * width + b];
+            if (row >= m || column >= m) continue;
+            const first = rank[row] < rank[column];
+            early[at] = first ? row : column;
+            late[at] = first ? column : row;
           }
         }
       }
-      groupsOfTargets.push(groups);
-      return targets;
-    });
-    for (let k = 0; k + 1 < model.nodes.length; ++k) {
-      const first = model.nodes[k], end = model.nodes[k + 1];
-      const narrow = end - first <= widestTested;
-      for (let a = first; a < end; ++a)
-        for (let b = narrow ? first : a; b <= a; ++b) find(a, b);
     }
-    let count = 0;
-    this.groups.forEach((group, g) => {
-      group.slots = Int32Array.from(entries[g].keys());
-      group.begin = count;
-      count += group.slots.length;
-      group.end = count;
-    });
-    this.entries = new Float64Array(count + 1);
-    this.targets.forEach((targets, t) => {
-      const groups = groupsOfTargets[t];
-      for (let k = 0; k < targets.length; ++k)
-        targets[k] = targets[k] < 0 ? count : targets[k] + this.groups[groups[k]].begin;
-    });
-    const slotOf = (a, b) => {
-      const [g, entry] = find(a, b);
-      return this.groups[g].begin + entry;
-    };
-    for (let c = 0; c < this.m; ++c) this.diagonalAt[c] = slotOf(c, c);
-    this.blockAt = [];
-    this.blockEntries = [];
-    for (let k = 0; k + 1 < model.nodes.length; ++k) {
-      this.blockAt.push(this.blockEntries.length);
-      const first = model.nodes[k], end = model.nodes[k + 1];
-      if (end - first > widestTested) continue;
-      for (let a = first; a < end; ++a)
-        for (let b = first; b <= a; ++b) this.blockEntries.push(slotOf(a, b));
+    const ends = new Int32Array(groups.length + 1);
+    for (let k = 0; k < products; ++k) if (early[k] >= 0) ends[groupOf[early[k]] + 1] += 1;
+    for (let g = 0; g < groups.length; ++g) ends[g + 1] += ends[g];
+    const sorted = new Int32Array(ends[groups.length]), to = ends.slice();
+    for (let k = 0; k < products; ++k) if (early[k] >= 0) sorted[to[groupOf[early[k]]]++] = k;
+    // Where the blocks of narrow nodes are.
+    const firstNode = new Int32Array(m), count = nodes.length - 1;
+    this.blockAt = new Int32Array(count);
+    let size = 0;
+    for (let k = 0; k < count; ++k) {
+      const width = nodes[k + 1] - nodes[k];
+      firstNode.fill(k, nodes[k], nodes[k + 1]);
+      this.blockAt[k] = size;
+      if (width <= widestTested) size += width * (width + 1) / 2;
     }
+    this.blockEntries = new Int32Array(size);
+    const slotOf = new Int32Array(this.front.length);
+    let entries = 0;
+    groups.forEach((group, g) => {
+      const { pivots, rows } = group, k = pivots.length, wide = k + rows.length, slots = [];
+      slotOf.fill(-1, 0, wide * wide);
+      pivots.forEach((column, t) => local[column] = t);
+      rows.forEach((column, t) => local[column] = k + t);
+      group.begin = entries;
+      const find = (a, b) => {
+        const index = local[b] * wide + local[a];
+        if (slotOf[index] < 0) slotOf[index] = slots.push(index) - 1;
+        return group.begin + slotOf[index];
+      };
+      for (let e = ends[g]; e < ends[g + 1]; ++e) whole[sorted[e]] = find(early[sorted[e]], late[sorted[e]]);
+      for (const a of pivots) {
+        this.diagonalAt[a] = find(a, a);
+        const node = firstNode[a], first = nodes[node];
+        if (nodes[node + 1] - first > widestTested) continue;
+        let block = this.blockAt[node] + (a - first) * (a - first + 1) / 2;
+        for (let b = first; b <= a; ++b) this.blockEntries[block++] = find(b, a);
+      }
+      group.slots = Int32Array.from(slots);
+      group.end = entries += slots.length;
+    });
+    this.entries = new Float64Array(entries + 1);
+    for (let k = 0; k < products; ++k) if (early[k] < 0) whole[k] = entries;
   }
 
   /** Sums JᵀJ of the model's present Jacobian. */
