@@ -172,6 +172,8 @@ export declare class Problem {
   solve(options?: SolveOptions): AsyncGenerator<Step, Summary, void>;
   /** Minimises to the end. */
   minimize(options?: SolveOptions): Promise<Summary>;
+  /** Opens the device and compiles its kernels, or analyses the factor, as the first solve does otherwise. */
+  prepare(): Promise<void>;
   /** Gives a device back that solves have opened; the next solve opens another one. */
   close(): void;
 }

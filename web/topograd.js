@@ -184,6 +184,7 @@ export class Problem {
   #found;  // the adapter; undefined: JavaScript computes
   #asked;  // WebGPU by name
   #float32;  // code of that precision
+  #opening;  // a promise of the system
   #system;
   #race = new Race();  // of solves that keep a factor
   #hasEnergies;
@@ -433,8 +434,13 @@ export class Problem {
     try {
       const model = this.#model;
       if (this.#system === undefined) {
-        const made = new (this.#float32?.Float32System ?? System)(model);
-        this.#system = await made.open(await findAdapter(this.#found.gpu));
+        const opening = this.#opening ??= this.#open();
+        const opened = await opening;
+        if (opening !== this.#opening) {  // it was closed meanwhile
+          opened.device.destroy();
+          return this.#stepperFor(options, isFine);
+        }
+        this.#system = opened;
       }
       if (name === "device") return this.#keep(name, options, new DeviceIteration(model, this.#system));
       const made = new this.#float32.Float32Stepper(model, options, this.faces.length > 0, this.#system);
@@ -445,6 +451,17 @@ export class Problem {
       this.#leave(error);
       return this.#stepperFor(options);
     }
+  }
+
+  async #open() {
+    const made = new (this.#float32?.Float32System ?? System)(this.#model);
+    return made.open(await findAdapter(this.#found.gpu));
+  }
+
+  /** Does now what the first solve needs: opens the device and compiles, or analyses the factor. */
+  async prepare() {
+    const all = resolve({}, this.#header.options, this.#methods);
+    await (this.#hasEnergies ? this.#energiesFor(all) : this.#stepperFor(all));
   }
 
   #keep(name, options, iteration) {
@@ -470,7 +487,7 @@ export class Problem {
 
   #close() {
     this.#system?.device.destroy();
-    this.#system = undefined;
+    this.#system = this.#opening = undefined;
     this.#steppers.delete("device");
     this.#steppers.delete("f32");
   }

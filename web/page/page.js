@@ -547,6 +547,8 @@ try {
   tell();  // sets the width of the numbers
   refresh();
   shown.ready = true;
+  // While the visitor looks. A solve tells what fails.
+  setTimeout(() => problem.prepare().catch(() => {}), 0);
 } catch (what) {
   fail(what);
 }

@@ -86,6 +86,24 @@ for (const { name, args, slow, other = [], options } of problems) {
   });
 }
 
+test("a device that is prepared serves the solve that begins meanwhile", async (t) => {
+  if (skip) return t.skip(skip);
+  const got = await within("prepared", nist("Misra1a"), `
+    const prepared = p.prepare(), summary = await p.minimize({ maxIterations: 2 });
+    await prepared;
+    await p.prepare();
+    return { device: summary.device, opened };`, `{ device: "webgpu", gpu: {
+      async requestAdapter(options) {
+        const adapter = await navigator.gpu.requestAdapter(options);
+        const open = adapter.requestDevice.bind(adapter);
+        globalThis.opened = 0;
+        adapter.requestDevice = (wish) => { ++opened; return open(wish); };
+        return adapter;
+      } } }`);
+  assert.match(got.device, /, mixed$/);
+  assert.equal(got.opened, 1);
+});
+
 test("a drag runs in JavaScript where that is measured to be faster, and other solves do not", async (t) => {
   if (skip) return t.skip(skip);
   const { devices, reason, last } = await within("drag", ["arap", "--icosphere", "2"], `
