@@ -1,7 +1,7 @@
 // WebGPU: adapters, and the normal equations on the device.
 import { Iteration } from "./linear.js";
 import { widestBlock } from "./model.js";
-import { groupSize, mostSums, normalEquations, state } from "./wgsl.js";
+import { groupSize, mostSums, normalEquations, state, tileOf } from "./wgsl.js";
 export * from "./wgsl.js";
 
 /** A device that cannot be used, or no longer. */
@@ -204,6 +204,7 @@ export function makePlan(model) {
   for (let c = 0; c < m; ++c) words[COLUMN + c] = NODE + 6 * blockOf[c];
   const at = { COLUMNS: m, ROWS: rows, BLOCKS: blocks.length, STRIDE: stride, TERM, NODE, COLUMN, INCIDENT,
                WIDEST: Math.max(1, ...blocks.map(({ width }) => width)),
+               ROW_TILE: tileOf(terms.map((term) => term.rows)), COLUMN_TILE: tileOf(blocks.map(({ width }) => width)),
                GROUPS: Math.min(mostSums / groupSize, Math.max(1, Math.ceil(m / groupSize))) };
   at.SUMMANDS = groupSize * at.GROUPS;
   ["B", "D", "FREE", "WEIGHT", "X", "R", "R2", "Z", "P", "Q"]
@@ -307,7 +308,8 @@ export class System {
 
   /** Iterations of conjugate gradients. */
   iterate(pass, count) {
-    const groups = Math.min(mostRowGroups, Math.ceil(this.plan.at.ROWS / groupSize));
+    const { at } = this.plan;
+    const groups = Math.min(mostRowGroups, Math.ceil(at.ROWS / at.ROW_TILE / groupSize));
     for (; count > 0; --count) {
       this.dispatch(pass, "along");
       this.dispatch(pass, "rows", groups);

@@ -6,6 +6,16 @@ export const groupSize = 64, mostSums = 8192;
 export const state = { done: 0, failed: 1, count: 2, enough: 3, norm: 4, first: 5, alpha: 6, beta: 7, rz: 8,
                        sums: 64, size: 64 + 2 * mostSums };
 
+/** Text for each of so many rows or columns that one invocation takes. */
+function each(count, text, between = "\n") {
+  return Array.from({ length: count }, (_, k) => text(k)).join(between);
+}
+
+/** The largest tile of up to three that all of these numbers are multiples of. */
+export function tileOf(numbers) {
+  return [3, 2].find((tile) => numbers.every((number) => number % tile === 0)) ?? 1;
+}
+
 /**
  * Kernels of (JᵀJ + D) x = b by conjugate gradients with block Jacobi, in f32. J is stored by
  * columns of each term; all sums are gathered, in an order that the sizes decide. One iteration is
@@ -15,6 +25,7 @@ export const state = { done: 0, failed: 1, count: 2, enough: 3, norm: 4, first: 
  * @param at sizes and offsets in buffers
  */
 export function normalEquations(at) {
+  const { ROW_TILE: rowTile, COLUMN_TILE: columnTile } = at;
   const constants = Object.entries(at).map(([name, value]) => `const ${name} = ${value}u;`).join("\n");
   const lines = Object.entries(state).map(([name, value]) =>
     `const ${name.toUpperCase()} = ${value}u;`).join("\n");
@@ -90,33 +101,40 @@ fn along(@builtin(global_invocation_id) id: vec3u) {
   for (var c = id.x; c < COLUMNS; c += SUMMANDS) { vec[P + c] = vec[Z + c] + beta * vec[P + c]; }
 }
 
-// Entry of J times a vector.
-fn alongRow(row: u32, source: u32) -> f32 {
+// Entries of J times a vector: of successive rows of an instance.
+fn alongRows(row: u32, source: u32) -> array<f32, ROW_TILE> {
   var term = TERM;
   while (row >= plan[term + 6u]) { term += 7u; }
   let local = row - plan[term + 5u];
   let rowsOfTerm = plan[term + 4u];
   let instances = plan[term + 3u];
   let width = plan[term + 2u];
-  let column = plan[term + 1u] + local / rowsOfTerm;
-  let entry = plan[term] + local;
-  var sum = 0.0;
+  let between = instances * rowsOfTerm;
+  var column = plan[term + 1u] + local / rowsOfTerm;
+  var entry = plan[term] + local;
+  ${each(rowTile, (k) => `var sum${k} = 0.0;`)}
   for (var c = 0u; c < width; c++) {
-    sum += jac[entry + c * instances * rowsOfTerm] * vec[source + plan[column + c * instances]];
+    let along = vec[source + plan[column]];
+    ${each(rowTile, (k) => `sum${k} += jac[entry + ${k}u] * along;`)}
+    column += instances;
+    entry += between;
   }
-  return sum;
+  return array<f32, ROW_TILE>(${each(rowTile, (k) => `sum${k}`, ", ")});
 }
 
 // t = J p
 @compute @workgroup_size(${groupSize})
 fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   if (scalar[DONE] != 0.0) { return; }
-  for (var row = id.x; row < ROWS; row += ${groupSize}u * groups.x) { vec[T + row] = alongRow(row, P); }
+  for (var row = ROW_TILE * id.x; row < ROWS; row += ROW_TILE * ${groupSize}u * groups.x) {
+    let sums = alongRows(row, P);
+    ${each(rowTile, (k) => `vec[T + row + ${k}u] = sums[${k}u];`)}
+  }
 }
 
-// Entry of Jᵀ t, and the square of the norm of the column.
-fn alongColumn(c: u32) -> vec2f {
-  var sums = vec2f();
+// Entries of Jᵀ t, of successive columns of a block, and the squares of the norms of the columns.
+fn alongColumns(c: u32) -> array<vec2f, COLUMN_TILE> {
+  ${each(columnTile, (k) => `var sums${k} = vec2f();`)}
   let block = plan[COLUMN + c];
   let width = plan[block + 1u];
   var place = plan[block + 4u] + c - plan[block];
@@ -126,9 +144,8 @@ fn alongColumn(c: u32) -> vec2f {
   var entries = 0u;
   var firstRow = 0u;
   for (var k = plan[block + 2u]; k < plan[block + 3u]; k++) {
-    let a = plan[place];
+    ${each(columnTile, (k) => `let a${k} = plan[place + ${k}u];`)}
     place += width;
-    if (a == NONE) { continue; }
     let term = plan[k + INCIDENT];
     if (term != last) {
       last = term;
@@ -138,14 +155,24 @@ fn alongColumn(c: u32) -> vec2f {
       firstRow = T + plan[term + 5u];
     }
     let instance = plan[k] * rowsOfTerm;
-    let first = entries + a * between + instance;
+    let first = entries + instance;
     let row = firstRow + instance;
+    ${each(columnTile, (k) => `let first${k} = first + select(a${k}, 0u, a${k} == NONE) * between;
+    let some${k} = select(1.0, 0.0, a${k} == NONE);`)}
     for (var r = 0u; r < rowsOfTerm; r++) {
-      let entry = jac[first + r];
-      sums += entry * vec2f(vec[row + r], entry);
+      let t = vec[row + r];
+      ${each(columnTile, (k) => `let entry${k} = some${k} * jac[first${k} + r];
+      sums${k} += entry${k} * vec2f(t, entry${k});`)}
     }
   }
-  return sums;
+  return array<vec2f, COLUMN_TILE>(${each(columnTile, (k) => `sums${k}`, ", ")});
+}
+fn alongColumn(c: u32) -> vec2f {
+  let first = c - c % COLUMN_TILE;
+  let sums = alongColumns(first);
+  var sum = sums[0];
+  ${each(columnTile, (k) => `if (c == first + ${k}u) { sum = sums[${k}u]; }`)}
+  return sum;
 }
 
 // q = Jᵀ t + D p, and p·q.
@@ -153,11 +180,15 @@ fn alongColumn(c: u32) -> vec2f {
 fn columns(@builtin(global_invocation_id) id: vec3u) {
   if (scalar[DONE] != 0.0) { return; }
   var product = 0.0;
-  for (var c = id.x; c < COLUMNS; c += SUMMANDS) {
-    let p = vec[P + c];
-    let q = (vec[D + c] * p + alongColumn(c).x) * vec[FREE + c];
-    vec[Q + c] = q;
-    product += p * q;
+  for (var first = COLUMN_TILE * id.x; first < COLUMNS; first += COLUMN_TILE * SUMMANDS) {
+    let sums = alongColumns(first);
+    ${each(columnTile, (k) => `{
+      let c = first + ${k}u;
+      let p = vec[P + c];
+      let q = (vec[D + c] * p + sums[${k}u].x) * vec[FREE + c];
+      vec[Q + c] = q;
+      product += p * q;
+    }`)}
   }
   leave(id.x, vec2f(product, 0.0));
 }

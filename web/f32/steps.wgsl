@@ -75,9 +75,9 @@ fn damp(at: Place) {
 fn measure(at: Place) {
   var sums = vec2f();
   for (var c = at.id.x; c < COLUMNS; c += 64u * at.groups.x) { sums.x += vec[B + c] * vec[X + c]; }
-  for (var row = at.id.x; row < ROWS; row += 64u * at.groups.x) {
-    let along = alongRow(row, X);
-    sums.y += along * along;
+  for (var row = ROW_TILE * at.id.x; row < ROWS; row += ROW_TILE * 64u * at.groups.x) {
+    let along = alongRows(row, X);
+    for (var k = 0u; k < ROW_TILE; k++) { sums.y += along[k] * along[k]; }
   }
   tally(0u, at, sums);
 }

@@ -6,6 +6,7 @@ import { copyFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
+import { tileOf } from "../wgsl.js";
 import { Site, noBrowser } from "./browser.js";
 
 const command = process.env.TOPOGRAD;
@@ -46,6 +47,11 @@ function native(args) {
 function close(got, expected, share, what) {
   assert.ok(Math.abs(got - expected) <= share * Math.abs(expected), `${what}: ${got}, ${expected}`);
 }
+
+test("tiles divide the rows of all terms, and the columns of all blocks", () => {
+  for (const [numbers, tile] of [[[3], 3], [[6, 9, 3], 3], [[2, 4], 2], [[6, 2], 2], [[1, 3], 1], [[7], 1], [[], 3]])
+    assert.equal(tileOf(numbers), tile);
+});
 
 const nist = (set) => ["nist", "--data", join(source, "tests/data/nist"), "--set", set];
 const tight = ["--tolerance", "1e-13"];
