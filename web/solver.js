@@ -507,7 +507,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     ++iteration;
     linear += step.iterations;
     const facts = rules.judge(step), accepted = rules.accepts(facts);
-    const hidden = stepper.isRough && Math.abs(step.decrease) <= rules.noise();
+    const hidden = stepper.isRough && !(facts.gain > 0.5 && facts.gain < 2) && Math.abs(step.decrease) <= rules.noise();
     if (accepted) {
       const before = point;
       stepper.accept(x);
