@@ -78,8 +78,8 @@ function checkNamed(name, value, known) {
   if (!known.includes(value)) throw fail("argument", `${name}: expected one of ${known.join(", ")}, got ${value}`);
 }
 
-/** Unknowns from which an adapter that is no program is used unasked. */
-const leastUnknowns = 3000;
+/** Unknowns from which an adapter that is no program is used unasked, and most whose factor is tried. */
+const leastUnknowns = 3000, mostRaced = 50000;
 
 /** The adapter to use, or why there is none. */
 async function choose(device, unknowns, hasEnergies, gpu) {
@@ -493,9 +493,13 @@ export class Problem {
   }
 
   /** Where a solve that keeps a factor runs: "javascript" or "device"; undefined for others. */
-  #placeOf({ reuseFactor, linearSolver }) {
-    if (this.#found === undefined || reuseFactor !== true || linearSolver !== "automatic") return undefined;
-    return this.#steppers.get("factor")?.isDear ? undefined : this.#race.next;
+  async #placeOf(options) {
+    const { reuseFactor, linearSolver } = options;
+    if (this.#found === undefined || reuseFactor !== true || linearSolver !== "automatic" ||
+        this.#x.length > mostRaced)
+      return undefined;
+    const { isDear } = await this.#stepperFor({ ...options, linearSolver: "factor" });
+    return isDear ? undefined : this.#race.next;
   }
 
   /** Gives a trial on the device up after its time; JavaScript then goes on from its last point. */
@@ -530,7 +534,7 @@ export class Problem {
         return yield* minimiseEnergies(this.#energiesFor(all), this.#x, all, changed,
                                        turnsOf(all.signal), fail);
       }
-      let place = this.#placeOf(all);
+      let place = await this.#placeOf(all);
       if (place === "javascript") all.linearSolver = "factor";
       const stepper = await this.#stepperFor(all);
       if (place === "device") this.#limitTrial(all);

@@ -169,10 +169,8 @@ fn alongColumns(c: u32) -> array<vec2f, COLUMN_TILE> {
 }
 fn alongColumn(c: u32) -> vec2f {
   let first = c - c % COLUMN_TILE;
-  let sums = alongColumns(first);
-  var sum = sums[0];
-  ${each(columnTile, (k) => `if (c == first + ${k}u) { sum = sums[${k}u]; }`)}
-  return sum;
+  var sums = alongColumns(first);
+  return sums[c - first];
 }
 
 // q = Jᵀ t + D p, and p·q.

@@ -92,6 +92,14 @@ for (const { name, args, slow, other = [], options } of problems) {
   });
 }
 
+test("a drag of a problem whose factor would take long to try stays on the device", async (t) => {
+  if (skip || process.env.TOPOGRAD_WEBGPU === undefined) return t.skip(skip || "slow: TOPOGRAD_WEBGPU=1");
+  const device = await within("large", ["springs", "--width", "130"], `
+    const options = { maxIterations: 1, reuseFactor: true, linearTolerance: 0.5 };
+    return (await p.minimize(options)).device;`);
+  assert.match(device, /^WebGPU .+, mixed$/);
+});
+
 test("a device that is prepared serves the solve that begins meanwhile", async (t) => {
   if (skip) return t.skip(skip);
   const got = await within("prepared", nist("Misra1a"), `
