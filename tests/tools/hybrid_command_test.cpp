@@ -103,7 +103,7 @@ TEST(HybridCommand, MemoryLimitHoldsForSolves) {
     return nlohmann::json::parse(result.out)["why"].get<std::string>();
   };
   const std::string without = why("0");
-  if (without.find("no Vulkan device") != std::string::npos || without.find("cpu: no") == 0)
+  if (without.find("no Vulkan d") != std::string::npos || without.find("cpu: no") == 0)
     GTEST_SKIP() << without;
   EXPECT_EQ(without.find("memory"), std::string::npos) << without;
   EXPECT_NE(why("1").find("more memory than"), std::string::npos) << why("1");
