@@ -162,7 +162,8 @@ TEST(Fork, LoopsOfAChildHaveThreadsOfItsOwn) {
     say(all());  // children of children
     say(in_child([&](const Say& inner) { inner(all()); }) == Lines{"100000"} ? "grandchild" : "");
   });
-  EXPECT_EQ(lines, (Lines{"lost", "alone", "all threads", "thrown", "sorted", "100000", "grandchild"}));
+  EXPECT_EQ(lines,
+            (Lines{"lost", "alone", "all threads", "thrown", "sorted", "100000", "grandchild"}));
 }
 
 #ifdef TOPOGRAD_WITH_VULKAN

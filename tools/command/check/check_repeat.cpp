@@ -372,7 +372,8 @@ bool is_as_stored(const Stored& stored, const ordered_json& row) {
   return true;
 }
 
-/// Adds the solves with the device, as portable_report() has them.
+/// Adds the solves with the device, as portable_report() has them. A problem at which the driver
+/// ends the process, or fails, is a failure; the others go on.
 void add_devices(ordered_json& report, const std::string& device, Float64 only, bool all) {
   constexpr double kLongest = 3600;  // to compile a problem's kernels
   for (const Float64 float64 : {Float64::native, Float64::emulated}) {
@@ -380,9 +381,17 @@ void add_devices(ordered_json& report, const std::string& device, Float64 only, 
     for (const PortableRow& row : problems::portable_problems()) {
       if (Interrupts::came()) break;
       if (float64 == Float64::emulated && !all && !row.emulated) continue;
-      add_device(report,
-                 in_a_process(
-                     "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
+      try {
+        add_device(report,
+                   in_a_process(
+                       "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::InvalidArgument || error.code() == ErrorCode::NoDevice)
+          throw;
+        report["failures"].push_back(
+            {{"name", row.name}, {"float64", name(float64)}, {"error", error.what()}});
+        report["broken"] = true;
+      }
     }
   }
 }
@@ -394,7 +403,8 @@ ordered_json portable_report(const std::string& device, Float64 only, bool all) 
                          {"bits", "portable"},
                          {"broken", false},
                          {"places", ordered_json::array()},
-                         {"results", ordered_json::object()}};
+                         {"results", ordered_json::object()},
+                         {"failures", ordered_json::array()}};
   std::set<std::string> known;
   for (const char* set : {"baseline", "avx2", "avx512"}) {
     for (const int threads : {1, 2}) {
@@ -441,6 +451,10 @@ std::string portable_text(const ordered_json& report) {
     }
     text += line + "\n";
   }
+  for (const ordered_json& failure : report["failures"])
+    text += failure["name"].get<std::string>() + " on the device, " +
+            failure["float64"].get<std::string>() +
+            " float64: BROKEN: " + failure["error"].get<std::string>() + "\n";
   return text;
 }
 
