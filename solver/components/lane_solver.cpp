@@ -6,11 +6,10 @@
 #include "../../runtime/linear/dense.hpp"
 #include "../interrupts.hpp"
 #include "../linear/factor/dense_rows.hpp"
-#include "../linear/factor/normal_system.hpp"
+#include "../linear/factor/normal_equations.hpp"
 #include "../linear/factor/undetermined_blocks.hpp"
 #include "../plan/decide.hpp"
 #include "../step_control/negative_curvature.hpp"
-#include "../step_control/steps_beside.hpp"
 
 #include <algorithm>
 #include <cmath>

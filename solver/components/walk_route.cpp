@@ -1,17 +1,223 @@
-// Asks the machine and the executor.
+// Times of components from sizes alone, the rules that compare them, and the machine's facts.
 #include "walk_route.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../ir/machine/formatted.hpp"
+#include "../../ir/program.hpp"
 #include "../linear/system_search.hpp"
 #include "../session/device_engine.hpp"
 #include "../session/routing.hpp"
 #include "../session/session.hpp"
+#include "device_walk.hpp"
 
 #include <algorithm>
 #include <mutex>
 #include <set>
 
 namespace topograd {
+namespace {
+
+/// Evaluations and systems of a component until it ends, and those of them that its check repeats:
+/// least squares of curves took 5 to 6, and a check two, or one where the walk was in f64.
+constexpr double kWalkRounds = 6, kLeastCheckRounds = 1, kCheckRounds = 2;
+
+// Seconds on one core of an EPYC with AVX-512, whose registers hold 8 components: fitted to peaks
+// and to chains of 2 to 64 unknowns (bench/components.cpp).
+constexpr double kLaneOperationSeconds =
+    1e-9;  ///< an operation of the residuals, and its derivatives
+constexpr double kLaneProductSeconds = 3e-10;  ///< one of the products that JᵀJ sums
+constexpr double kLaneCubeSeconds = 1.2e-10;   ///< n³ / 6 of a factor
+constexpr double kLaneUnknownSeconds = 2e-8;   ///< an unknown in the rules of a step
+/// With 16 threads, which share cores and memory, each does half of the work of one that is alone.
+constexpr double kCrowding = 1.0 / 16;
+
+// On an H200, by the same problems. Others differ; what is measured replaces what is predicted.
+/// Seconds of an operation of the one invocation that walks for a component: its numbers may be in
+/// memory, and each waits for the one before. And operations a second of all invocations, in f32.
+constexpr double kSerialSeconds = 6e-8;
+constexpr double kInvocationRate = 3e12;
+/// Seconds of a round for each unknown, in a workgroup that walks for a component: barriers at its
+/// pivots. And bytes of shared memory of all workgroups that run at once.
+constexpr double kPivotSeconds = 1.2e-5;
+constexpr double kSharedBytes = 3e7;
+constexpr double kWorkgroupBytes = 8192;  ///< of one workgroup, besides its sums
+/// Seconds of a number that a thread gathers or returns.
+constexpr double kGatherSeconds = 1.5e-9;
+/// Submission and wait.
+constexpr double kSubmitSeconds = 2e-4;
+/// A kernel that is in no cache is compiled.
+constexpr double kCompileSeconds = 0.05;
+
+/// Below, no device saves anything.
+constexpr double kLeastSeconds = 2e-3;
+/// Predictions are off by such factors; a device has to be clearly faster.
+constexpr double kClearlyFaster = 1.1;
+
+/// Seconds of one core.
+double core_seconds(const ComponentWork& one) {
+  const double n = one.unknowns;
+  return kWalkRounds *
+         (kLaneOperationSeconds * one.operations + kLaneProductSeconds * one.products +
+          kLaneCubeSeconds * n * n * n / 6 + kLaneUnknownSeconds * n);
+}
+
+double on_threads(double core_seconds, int threads) {
+  const double t = std::max(threads, 1);
+  return core_seconds * (1 + kCrowding * (t - 1)) / t;
+}
+
+double walk_seconds(const GroupWork& group, Precision precision) {
+  const double n = group.one.unknowns, number = precision == Precision::f64 ? 8 : 4;
+  if (n <= kLargestOfInvocation) {
+    const double operations = kWalkRounds * (2 * group.one.operations + 2 * group.one.products +
+                                             n * n * n / 3 + 4 * n * n);
+    return operations * (kSerialSeconds + number / 4 * group.count / kInvocationRate);
+  }
+  const double bytes = number * (n * n + 9 * n) + kWorkgroupBytes;
+  return kWalkRounds * kPivotSeconds * n * std::max(1.0, group.count * bytes / kSharedBytes);
+}
+
+double setup_seconds(const WalkFacts& facts) {
+  const bool fixed = facts.deterministic;
+  const double start = facts.opened && !fixed ? 0 : kDeviceStartSeconds;
+  double kernels = 0;
+  for (const GroupWork& group : facts.groups)
+    kernels += group.walks && (fixed || !facts.kernels_made) ? kCompileSeconds : 0;
+  if (fixed) return start + kernels;
+  return std::max(0.0, start - facts.spent) + std::max(0.0, kernels - facts.spent_here);
+}
+
+/// Nothing is worth a look: the CPU ends before a device that takes no time would have been opened.
+bool is_too_short(const WalkFacts& facts, double cpu) {
+  if (facts.threshold == 0) return false;
+  const double checks = facts.host_checks ? cpu * kLeastCheckRounds / kWalkRounds : 0;
+  return cpu < kLeastSeconds || cpu < kClearlyFaster * (checks + setup_seconds(facts));
+}
+
+std::string seconds_text(double seconds) { return platform::formatted("%.2g s", seconds); }
+
+}  // namespace
+
+ComponentWork work_of(const ComponentGroup& group) {
+  ComponentWork out{.unknowns = static_cast<double>(group.columns),
+                    .up = static_cast<double>(group.scalars),
+                    .down = static_cast<double>(group.scalars + kWalkReport)};
+  struct Each {
+    double operations = 0, products = 0;
+  };
+  std::vector<Each> kernels;
+  for (const ComponentKernel& kernel : group.kernels) {
+    const ir::Program& program = kernel.term->topology->program;
+    const auto free = static_cast<double>(
+        std::ranges::count_if(kernel.free, [](std::uint8_t f) { return f != 0; }));
+    kernels.push_back({static_cast<double>(ir::operation_count(program)),
+                       static_cast<double>(program.outputs.size()) * free * (free + 1) / 2});
+  }
+  for (const ComponentRows& rows : group.residuals) {
+    out.operations += kernels[rows.kernel].operations;
+    out.products += kernels[rows.kernel].products;
+    out.up += static_cast<double>(std::ranges::count_if(
+        rows.data, [](const ComponentNumbers& n) { return n.positions != nullptr; }));
+  }
+  return out;
+}
+
+double cpu_seconds(const WalkFacts& facts) {
+  double out = 0;
+  for (const GroupWork& group : facts.groups)
+    out += on_threads(group.count * core_seconds(group.one), facts.threads);
+  return out;
+}
+
+WalkSeconds device_seconds(const WalkFacts& facts, Precision precision) {
+  WalkSeconds out{.setup = setup_seconds(facts)};
+  const double number = precision == Precision::f64 ? 8 : 4;
+  const double rounds = precision == Precision::f64 ? kLeastCheckRounds : kCheckRounds;
+  for (const GroupWork& group : facts.groups) {
+    const double cpu = on_threads(group.count * core_seconds(group.one), facts.threads);
+    if (!group.walks) {
+      out.host += cpu;
+      continue;
+    }
+    const double numbers = group.count * (group.one.up + group.one.down);
+    out.kernels += walk_seconds(group, precision);
+    out.transfers += kSubmitSeconds + number * numbers / kReadBackRate +
+                     on_threads(numbers * kGatherSeconds, facts.threads);
+    if (facts.host_checks) out.host += cpu * rounds / kWalkRounds;
+  }
+  return out;
+}
+
+WalkChoice decide_walk(const WalkFacts& facts) {
+  WalkChoice out{.reason = WalkReason::below_threshold};
+  if (facts.instances < facts.threshold) return out;
+  out.cpu_seconds = cpu_seconds(facts);
+  out.reason = WalkReason::short_solve;
+  if (is_too_short(facts, out.cpu_seconds)) return out;
+  if (!facts.device) {
+    out.asks_for_device = true;
+    return out;
+  }
+  const WalkDeviceFacts& device = *facts.device;
+  const auto stays = [&](WalkReason reason) {
+    out.reason = reason;
+    return out;
+  };
+  if (!device.found.usable) return stays(WalkReason::no_device);
+  if (device.found.software && !device.named) return stays(WalkReason::software_device);
+  if (device.refused) return stays(WalkReason::refused);
+  if (std::ranges::none_of(facts.groups, &GroupWork::walks)) return stays(WalkReason::no_walk);
+  out.device_seconds = device_seconds(facts, device.precision);
+  if (!facts.deterministic && device.cpu_seconds) {
+    out.device_seconds.host *= *device.cpu_seconds / out.cpu_seconds;
+    out.cpu_seconds = *device.cpu_seconds;
+  }
+  const double there = !facts.deterministic && device.seconds
+                           ? out.device_seconds.setup + *device.seconds
+                           : out.device_seconds.total();
+  if (out.cpu_seconds <= kClearlyFaster * there) return stays(WalkReason::slower);
+  out.on_device = true;
+  return stays(WalkReason::faster);
+}
+
+std::string text(const WalkChoice& choice, const WalkFacts& facts, const std::string& problem) {
+  const auto compared = [&] {
+    const WalkDeviceFacts& device = *facts.device;
+    const bool measured = !facts.deterministic;
+    const WalkSeconds& s = choice.device_seconds;
+    std::string on_cpu = seconds_text(choice.cpu_seconds) +
+                         (measured && device.cpu_seconds ? " measured" : " expected") +
+                         " on the CPU, ";
+    const std::string there = " on \"" + device.found.name + "\"";
+    if (measured && device.seconds)
+      return on_cpu + seconds_text(s.setup + *device.seconds) + " measured" + there;
+    return on_cpu + seconds_text(s.total()) + " expected" + there + " (setup " +
+           seconds_text(s.setup) + ", transfers " + seconds_text(s.transfers) + ", kernels " +
+           seconds_text(s.kernels) + ", the host's part " + seconds_text(s.host) + ")";
+  };
+  switch (choice.reason) {
+    case WalkReason::asked_for: return {};
+    case WalkReason::below_threshold:
+      return "cpu: " + std::to_string(facts.instances) + " instances are below the threshold of " +
+             std::to_string(facts.threshold);
+    case WalkReason::short_solve:
+      return "cpu: about " + seconds_text(choice.cpu_seconds) +
+             ", too short for a device to save time";
+    case WalkReason::no_device: return "cpu: " + facts.device->found.problem;
+    case WalkReason::software_device:
+      return "cpu: the only Vulkan device is software (" + facts.device->found.name +
+             ") and was not named";
+    case WalkReason::refused:
+      return "cpu: \"" + facts.device->found.name +
+             "\" failed before and is left alone for a while, or has too little memory";
+    case WalkReason::no_walk: return "cpu: no component can walk on a device";
+    case WalkReason::slower: return "cpu: " + compared();
+    case WalkReason::faster: return "vulkan: " + compared();
+    case WalkReason::device_failed: return "cpu: the device failed: " + problem;
+  }
+  return {};
+}
+
 namespace {
 
 namespace hybrid = runtime::hybrid;

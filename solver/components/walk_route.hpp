@@ -1,19 +1,116 @@
-// Chooses where the components of a solver are solved for, by the facts of the machine and by what
-// the executor of the process has learned, and tells it how long a solve took.
+// The choice between the CPU and a device for separate components: facts, rules, and the machine.
 #pragma once
 
 #include "../executor.hpp"
+#include "../plan/decide.hpp"
 #include "../summary.hpp"
 #include "device_walk.hpp"
-#include "walk_choice.hpp"
+#include "groups.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace topograd {
+
+/// Work of one component of a group.
+struct ComponentWork {
+  double unknowns = 0;      ///< coordinates of a step
+  double operations = 0;    ///< of its residuals
+  double products = 0;      ///< that JᵀJ sums
+  double up = 0, down = 0;  ///< numbers that a device receives and returns
+};
+
+/// Cost: a pass over the rows of a component, and one over its programs.
+ComponentWork work_of(const ComponentGroup& group);
+
+/// A group of components.
+struct GroupWork {
+  ComponentWork one;
+  double count = 0;
+  bool walks = true;  ///< on the device, once it is known
+};
+
+/// The device that the options choose, and what this process knows of it.
+struct WalkDeviceFacts {
+  DeviceFacts found;
+  Precision precision = Precision::f32;  ///< in which components walk
+  bool named = false;                    ///< the device is, or software may be chosen
+  bool refused = false;                  ///< the executor keeps work from it: it failed before
+  /// Measured times of the same components; empty: they have not run there.
+  std::optional<double> cpu_seconds = {}, seconds = {};
+};
+
+struct WalkFacts {
+  std::vector<GroupWork> groups;
+  std::uint64_t instances = 0, threshold = 0;  ///< residual blocks of all, and the least number
+  int threads = 1;                             ///< of the host
+  bool host_checks = true;                     ///< the host gives the verdicts
+  bool deterministic = false;                  ///< neither clocks nor the past decide
+  bool opened = false;                         ///< this process has used a device before
+  bool kernels_made = false;                   ///< it has made the kernels of these components
+  /// Seconds of solves that could have used a device: of all, and of these components.
+  double spent = 0, spent_here = 0;
+  std::optional<WalkDeviceFacts> device;  ///< looked at if `next` asks for it
+};
+
+enum class WalkReason : std::uint8_t {
+  asked_for,
+  below_threshold,
+  short_solve,  ///< too short for any device to save time, or for opening one
+  no_device,
+  software_device,  ///< and nobody named it
+  refused,
+  no_walk,  ///< no component can walk
+  slower,   ///< on the device
+  faster,
+  device_failed,
+};
+
+/// Seconds of a solve on a device, by its parts.
+struct WalkSeconds {
+  double setup = 0;      ///< the device is opened, kernels are made
+  double transfers = 0;  ///< with the gathering of the numbers
+  double kernels = 0;
+  double host = 0;  ///< its checks, and the components that do not walk
+
+  double total() const { return setup + transfers + kernels + host; }
+};
+
+struct WalkChoice {
+  bool asks_for_device = false;  ///< WalkFacts::device has to be known
+  bool on_device = false;
+  WalkReason reason = WalkReason::asked_for;
+  double cpu_seconds = 0;
+  WalkSeconds device_seconds;
+
+  /// No device was considered.
+  bool is_by_size() const {
+    return !asks_for_device &&
+           (reason == WalkReason::below_threshold || reason == WalkReason::short_solve);
+  }
+};
+
+/// Predicts the time of all components on the CPU.
+double cpu_seconds(const WalkFacts& facts);
+/// The same on a device.
+WalkSeconds device_seconds(const WalkFacts& facts, Precision precision);
+
+/// Decides where components are solved for under Backend::automatic: rules first, then the times
+/// that were measured, or else predicted. A device has to be clearly faster, also where it has to
+/// be opened first. The times of solves that could have used one count for that, and those of
+/// the same components for their kernels: so no more is lost than about as much again.
+///
+/// Problems that are too small for any device are decided without a look for one.
+WalkChoice decide_walk(const WalkFacts& facts);
+
+/// One line; empty for what is asked for.
+///
+///   problem  of the device, if it failed
+std::string text(const WalkChoice& choice, const WalkFacts& facts, const std::string& problem);
 
 /// Decides before each solve whether components walk on a device. One thread.
 class WalkRoute {

@@ -9,7 +9,7 @@
 #include "../step_control/convergence.hpp"
 #include "factor/dense_rows.hpp"
 #include "factor/factorization.hpp"
-#include "factor/normal_system.hpp"
+#include "factor/normal_equations.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,6 @@
 #include "../../ir/machine/parallel.hpp"
 #include "engine_steps.hpp"
 #include "projected_step.hpp"
-#include "schur_step.hpp"
 
 #include <algorithm>
 #include <limits>

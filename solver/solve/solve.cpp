@@ -13,7 +13,7 @@
 #include "../first_order/minimize.hpp"
 #include "../host/tangent_space.hpp"
 #include "../interrupts.hpp"
-#include "../linear/factor/ordering.hpp"
+#include "../linear/factor/elimination.hpp"
 #include "../model/inspect.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
@@ -23,11 +23,9 @@
 #include "../step_control/trust_region.hpp"
 #include "after_solve.hpp"
 #include "ahead.hpp"
-#include "describe.hpp"
 #include "levenberg_marquardt.hpp"
 #include "methods.hpp"
 #include "solve_session.hpp"
-#include "step_watch.hpp"
 
 #include <algorithm>
 #include <chrono>

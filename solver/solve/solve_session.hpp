@@ -1,11 +1,8 @@
-// What a Solver has: its problem, options, model and best point, its engines and step solver.
+// What a Solver has: its problem, options, model, engines and steps, their watch and description.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
-
+#include "../../frontend/inspect/problem_use.hpp"
+#include "../../frontend/inspect/unread_blocks.hpp"
 #include "../../frontend/problem.hpp"
 #include "../../ir/error.hpp"
 #include "../../runtime/engine/engine.hpp"
@@ -17,9 +14,19 @@
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../plan/decide.hpp"
+#include "../session/engines.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
+#include "../solve_group.hpp"
 #include "../summary.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace topograd {
 
@@ -96,6 +103,86 @@ class SolveSession {
   Session session_;
   runtime::EngineStats before_;  // of the engines, when the solve began
   std::unique_ptr<StepSolver> steps_;
+};
+
+std::vector<TopologySummary> topologies_of(const ProblemModel& model);
+/// What the residuals of all processes read.
+struct ProblemReads {
+  std::vector<UnreadBlock> unread;  ///< blocks that nothing reads
+  std::uint64_t left_out = 0;       ///< rows with weight 0
+  std::uint64_t unknowns = 0;       ///< free coordinates that other rows, or energies, read
+};
+
+/// The reads of the model's problem, in its present state.
+class ReadsOfModel {
+ public:
+  const ProblemReads& of(const ProblemModel& model);
+
+ private:
+  ProblemReads reads_;
+  bool known_ = false;
+  Versions versions_;  // that they are of
+};
+
+/// Sets the summary's fields of the problem, at the start of a solve.
+void describe_problem(SolveState& state, const ProblemReads& reads);
+
+/// Sets the summary's fields of the factor.
+void describe_factor(const Plan& plan, const SolverOptions& options, Summary& summary);
+
+/// The message of a failed allocation, with alternatives that need less.
+std::string out_of_memory(const runtime::Model& model);
+
+/// In a handler: the message of the error that is handled.
+std::string text_of_current_error();
+
+/// Fills Summary::kernels and Summary::profile.
+///
+///   copy_rate  of the backend of the kernels, in bytes per second; 0: unknown
+void describe_profile(const runtime::Profile& profile, double copy_rate, Summary& summary);
+
+/// Notes how long steps take, and asks the caller, signals and the other processes of the solve
+/// whether it goes on.
+class StepWatch {
+ public:
+  using Ask = std::function<CallbackReturn()>;
+
+  ///   group  outlives it; null: this process alone
+  explicit StepWatch(SolveGroup* group) : group_(group) {}
+
+  /// A solve begins.
+  void begin(const ProblemUse& use);
+  /// The Solver ends, perhaps in a callback.
+  void end_solver() noexcept { solver_ended_ = true; }
+
+  /// A step has ended.
+  ///
+  ///   ask  asks the caller; its time is no part of the next step's. May be empty.
+  ///
+  /// Throws Error{InvalidArgument} if the caller has ended the problem or the Solver, and what
+  /// `ask` throws.
+  CallbackReturn after(const IterationSummary& iteration, const Engines& engines, const Ask& ask);
+
+  /// The caller has ended the problem in this solve.
+  bool problem_ended() const { return use_->ended(); }
+  /// A signal has ended this solve.
+  bool interrupted() const { return interrupted_; }
+  /// Seconds of the steps since the last change of engines, without those in which kernels were
+  /// compiled.
+  std::span<double> step_seconds() { return step_seconds_; }
+  void change_engines() { step_seconds_.clear(); }
+
+ private:
+  void note(const IterationSummary& iteration, const Engines& engines);
+  void refuse_end() const;
+
+  SolveGroup* group_;
+  const ProblemUse* use_ = nullptr;  // of the present solve
+  bool solver_ended_ = false;
+  bool interrupted_ = false;
+  std::vector<double> step_seconds_;
+  double compiled_ms_ = 0;       // up to the last step
+  double callback_seconds_ = 0;  // of the caller's callback after it
 };
 
 }  // namespace topograd

@@ -1,7 +1,9 @@
-// Blocks of unknowns that can be eliminated separately, such as points seen by cameras.
+// Blocks of unknowns that can be eliminated separately: found, or named by the user.
 #pragma once
 
+#include "../../../frontend/problem.hpp"
 #include "../../../runtime/model/model.hpp"
+#include "../../options.hpp"
 
 #include <Eigen/SparseCore>
 
@@ -72,5 +74,11 @@ Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uin
 ///
 /// Cost: Σ instances × b² for b blocks in an instance, and sorts.
 Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint = {});
+
+/// The blocks of the lowest group, or none if there is only one group.
+///
+/// Throws Error{InvalidArgument} for a negative group, Error{WrongProblem} for arrays of another
+/// problem, and Problem's error for a block that does not exist.
+EliminationHint elimination_hint(const Problem& problem, const SolverOptions& options);
 
 }  // namespace topograd

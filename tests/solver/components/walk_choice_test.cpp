@@ -1,5 +1,5 @@
 // The rule that chooses between the CPU and a device for separate components.
-#include "../../../solver/components/walk_choice.hpp"
+#include "../../../solver/components/walk_route.hpp"
 
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/value/math.hpp"

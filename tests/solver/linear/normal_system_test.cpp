@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../runtime/factor/refinement.hpp"
-#include "../../../solver/linear/factor/normal_system.hpp"
+#include "../../../solver/linear/factor/normal_equations.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../../tools/problems/bundle.hpp"

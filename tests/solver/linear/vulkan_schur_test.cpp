@@ -3,7 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../runtime/linear/schur_plan.hpp"
-#include "../../../solver/linear/schur_step.hpp"
+#include "../../../solver/linear/engine_steps.hpp"
 #include "../../../solver/model/model.hpp"
 #include "../../../solver/solve.hpp"
 
