@@ -3,8 +3,8 @@
 
 #include "../model/model.hpp"
 #include "interpreter/interpreter.hpp"
-#include "terms/block_layout.hpp"
 #include "terms/term.hpp"
+#include "terms/term_index.hpp"
 #include "tiles/pool.hpp"
 
 #include <algorithm>

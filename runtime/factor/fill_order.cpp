@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "../../ir/machine/parallel.hpp"
-#include "supernodes.hpp"
+#include "factor_plan.hpp"
 
 namespace topograd::runtime {
 namespace {

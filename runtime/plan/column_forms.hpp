@@ -1,5 +1,9 @@
-// Storage of the flexible columns of a batch, found from its rows.
+// Storage of the flexible columns of a batch, found from its rows, and copies of columns.
 #pragma once
+
+#include "../../ir/batch/batch.hpp"
+#include "../../ir/machine/parallel.hpp"
+#include "plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,10 +14,6 @@
 #include <span>
 #include <type_traits>
 #include <vector>
-
-#include "../../ir/batch/batch.hpp"
-#include "../../ir/machine/parallel.hpp"
-#include "plan.hpp"
 
 namespace topograd::runtime {
 
@@ -114,6 +114,29 @@ inline bool has_offset(const ir::Batch& batch, std::uint32_t a, std::uint32_t b,
     bool same = true;
     for (std::size_t k = 0; k < x.size(); ++k) same &= y[k] - x[k] == offset;
     return same;
+  });
+}
+
+/// Copies rows [first, first + out.size()) of an index column, for T = std::uint32_t, or of a data
+/// column.
+template <class T>
+void copy_column(const ir::Batch& batch, std::uint32_t column, std::size_t first,
+                 std::span<T> out) {
+  constexpr std::size_t kRows = ir::Batch::kBlockRows;
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), kRows), [&](const auto& range) {
+    const std::span<T> part = out.subspan(range.begin(), range.size());
+    if constexpr (std::is_same_v<T, std::uint32_t>) {
+      batch.copy_index_column(column, first + range.begin(), part);
+    } else if constexpr (std::is_same_v<T, double>) {
+      batch.copy_data_column(column, first + range.begin(), part);
+    } else {
+      std::array<double, kRows> wide;
+      for (std::size_t at = 0; at < part.size(); at += kRows) {
+        const std::size_t count = std::min(kRows, part.size() - at);
+        batch.copy_data_column(column, first + range.begin() + at, std::span(wide).first(count));
+        std::copy_n(wide.begin(), count, part.begin() + at);
+      }
+    }
   });
 }
 

@@ -5,12 +5,17 @@
 #include "../../../ir/machine/state_record.hpp"
 #include "../../engine/engine.hpp"
 #include "../../linear/choices.hpp"
+#include "../../linear/coarse_plan.hpp"
 #include "../../model/model.hpp"
-#include "../terms/block_layout.hpp"
 #include "../terms/term_costs.hpp"
+#include "../terms/term_index.hpp"
+#include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
 #include "conjugate_gradients.hpp"
 
+#include <Eigen/Core>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,5 +61,79 @@ class StepPreconditioner : public HostPreconditioner<T> {
 /// Error{Unsupported} if it exists on devices alone.
 template <class T>
 std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked, Bits bits);
+
+/// Fixed scalars have the rows and columns of the identity. Blocks that are not positive definite,
+/// and those wider than kWidestDenseBlock, are inverted by their diagonal alone; a diagonal entry
+/// that is not positive counts as 1.
+template <class T>
+class BlockJacobi final : public StepPreconditioner<T> {
+ public:
+  using typename HostPreconditioner<T>::Range;
+
+  std::size_t ranges() const override;
+  Range range(std::size_t k) const override;
+  void apply(std::size_t k, const T* r, T* z) const override;
+
+  void build(Pool& pool, const StepSystem<T>& system) override;
+  PreconditionerUse use() const override {
+    return {.asked_for = true, .why = {PreconditionerReason::asked_for}};
+  }
+  std::vector<MemoryUse> memory() const override;
+
+ private:
+  const BlockLayout* layout_ = nullptr;
+  const SumRanges* sums_ = nullptr;
+  Column<T> inverse_;
+};
+
+using codegen::Bits;
+
+/// P (Pᵀ A P)⁻¹ Pᵀ for the vectors P of a plan. The sum with D⁻¹ is symmetric and positive definite
+/// for any A. Sums have a fixed order.
+template <class T>
+class TwoLevel {
+ public:
+  struct System {
+    const T* x = nullptr;                 ///< the point
+    std::uint64_t scalars = 0;            ///< of x
+    LinearOperator<T>& matrix;            ///< A, damped
+    const HostPreconditioner<T>& blocks;  ///< D
+  };
+
+  explicit TwoLevel(Bits bits = Bits::native) : bits_(bits) {}
+
+  /// Makes vectors and matrix, and factorises it. Returns false if it is not positive definite.
+  ///
+  /// Cost: plan.products() products with A, and a Cholesky factorisation.
+  bool build(Pool& pool, const CoarsePlan& plan, const System& system);
+
+  /// Saves or restores vectors and matrix.
+  void transfer(ir::StateRecord& record, const CoarsePlan& plan);
+
+  /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · the added part.
+  double add(Pool& pool, const CoarsePlan& plan, const T* r, T* z);
+
+  /// P by vector and entry, and the lower triangle of Pᵀ A P, for tests.
+  std::span<const T> vectors() const { return vectors_; }
+  const Eigen::MatrixXd& matrix() const { return matrix_; }
+
+  std::uint64_t bytes() const;
+
+ private:
+  void fill_vectors(Pool& pool, const CoarsePlan& plan, const System& system);
+  void add_answers(Pool& pool, const CoarsePlan& plan, const System& system);
+  void fill_matrix(Pool& pool, const CoarsePlan& plan, const System& system);
+  bool factorise();
+  /// p = Σ_f y[g * functions + f] · vector f of g on all entries.
+  void expand(Pool& pool, const CoarsePlan& plan, const double* y, T* p) const;
+  /// Pᵀ r of one aggregate.
+  void restrict_to(const CoarsePlan& plan, std::size_t aggregate, const T* r, double* out) const;
+
+  Bits bits_;
+  Column<T> vectors_, direction_, product_;
+  Eigen::MatrixXd matrix_;
+  Eigen::MatrixXd factor_;  ///< its lower triangle
+  Eigen::VectorXd coarse_, solution_;
+};
 
 }  // namespace topograd::runtime::cpu

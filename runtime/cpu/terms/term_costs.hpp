@@ -15,7 +15,6 @@
 #include "../../model/model.hpp"
 #include "../tiles/pool.hpp"
 #include "../tiles/tile_ops.hpp"
-#include "block_layout.hpp"
 #include "term_index.hpp"
 #include "term_kernels.hpp"
 

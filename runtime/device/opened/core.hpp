@@ -1,18 +1,5 @@
-// Internal: the objects of an opened device, and its traffic counters.
+// Internal: the objects of an opened device, its queue and staging memory, and traffic counters.
 #pragma once
-
-#include <atomic>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
 
 #include "../../cache/disk_cache.hpp"
 #include "../device.hpp"
@@ -21,10 +8,137 @@
 #include "../driver/instance.hpp"
 #include "kernels.hpp"
 #include "memory_pools.hpp"
-#include "queue.hpp"
-#include "staging.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
+
+class LiveTransfers;
+
+/// One command buffer to run, the objects it keeps alive, and the buffers it touches.
+struct Work {
+  vk::CommandBuffer commands;
+  std::shared_ptr<const void> keep;
+  std::span<const std::shared_ptr<BufferState>> buffers;
+  std::uint64_t first_runs = 0;  ///< of kernels that the software device compiles then
+};
+
+class Queue {
+ public:
+  explicit Queue(Core& core) : core_(core) {}
+
+  void start();
+  /// Submits in order with one driver call; returns the timeline value at its end.
+  std::uint64_t submit(std::span<const Work> works, LiveTransfers& account);
+  /// Waits for a value; see Submission::wait. The default bound is the device's own, and longer
+  /// while the driver compiles.
+  void wait(std::uint64_t value, double bound_seconds = 0);
+  /// The value that the device has reached. Throws Error{DeviceLost}.
+  std::uint64_t completed();
+  std::uint64_t last() const { return last_; }
+  /// Releases the objects that finished submissions kept alive.
+  void reap(std::uint64_t completed);
+  /// True if the device has finished all our work, or was truly lost: objects made from it may be
+  /// destroyed. Asks the driver itself, past the latch and injected faults.
+  bool quiet() const noexcept { return reached(last()); }
+  /// The same for work submitted up to a value.
+  bool reached(std::uint64_t value) const noexcept;
+
+ private:
+  struct InFlight {
+    std::uint64_t value = 0;
+    std::vector<std::shared_ptr<const void>> keep;
+    std::uint64_t first_runs = 0;
+  };
+
+  double own_bound() const;
+
+  Core& core_;
+  vk::raii::Queue queue_{nullptr};
+  vk::raii::Semaphore timeline_{nullptr};
+  mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> last_{0};  // written under the mutex
+  std::deque<InFlight> in_flight_;
+};
+
+/// A command buffer of copies between a ring and buffers.
+struct Batch {
+  vk::raii::CommandPool pool{nullptr};
+  vk::raii::CommandBuffer commands{nullptr};
+  /// Buffers of the copies; passed on with the submission.
+  std::shared_ptr<std::vector<std::shared_ptr<BufferState>>> buffers;
+  std::set<const BufferState*> written;  ///< since the last barrier
+  bool ended = false;
+  std::uint64_t value = 0;  ///< timeline value once submitted
+};
+
+/// Four segments, filled in turn; a segment is reused when its last submission has finished.
+struct Ring {
+  static constexpr std::uint64_t kSegmentBytes = std::uint64_t{4} << 20;
+  static constexpr std::size_t kSegments = 4;
+
+  std::shared_ptr<BufferState> memory;
+  std::size_t segment = 0;
+  std::uint64_t used = 0;  ///< bytes of the current segment
+  std::array<std::uint64_t, kSegments> busy_until{};
+
+  std::uint64_t offset() const { return segment * kSegmentBytes + used; }
+  std::uint64_t room() const { return kSegmentBytes - used; }
+};
+
+/// Stages uploads and downloads; each call counts in the account of its handle.
+class Staging {
+ public:
+  explicit Staging(Core& core) : core_(core) {}
+
+  void upload(const Upload& piece, LiveTransfers& account);
+  void download(std::span<const Download> pieces, LiveTransfers& account);
+  /// Submits staged writes followed by `works`; returns the timeline value of the last one.
+  std::uint64_t submit(std::span<const Work> works, LiveTransfers& account);
+
+ private:
+  /// A copied piece on its way to the caller's memory (readback).
+  struct Readback {
+    std::uint64_t offset = 0;  ///< in the readback ring
+    std::span<std::byte> target;
+  };
+
+  std::uint64_t submit_locked(std::span<const Work> works, LiveTransfers& account);
+  bool write_directly(const Upload& piece);
+  bool read_directly(const Download& piece);
+  void stage(const Upload& piece, LiveTransfers& account);
+  void end(Batch& batch);
+  void submitted(std::shared_ptr<Batch>& batch, std::uint64_t value);
+  Batch& open_batch(LiveTransfers& account);
+  std::shared_ptr<Batch> take_batch();
+  void rotate_upload(LiveTransfers& account);
+  void download_staged(std::span<const Download> pieces, LiveTransfers& account);
+  void land(std::size_t segment);
+  void finish_segment(std::shared_ptr<Batch>& batch, LiveTransfers& account);
+
+  Core& core_;
+  std::mutex mutex_;  // guards the upload side and the order of submissions
+  Ring up_;
+  std::shared_ptr<Batch> pending_;
+  std::vector<std::shared_ptr<Batch>> idle_;
+  std::mutex down_mutex_;  // guards the download side; taken before mutex_
+  Ring down_;
+  std::array<std::vector<Readback>, Ring::kSegments> readbacks_;
+};
 
 class Core;
 

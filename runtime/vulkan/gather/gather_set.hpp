@@ -1,5 +1,12 @@
-// Sums of terms by block on the device: work items in parts, and their kernels.
+// Sums of terms by block on the device: work items in parts, their kernels, and fused terms.
 #pragma once
+
+#include "../../../ir/batch/unset_vector.hpp"
+#include "../../plan/column_forms.hpp"
+#include "../../plan/plan.hpp"
+#include "../../plan/requests.hpp"
+#include "../recording/context.hpp"
+#include "columns_in_place.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,13 +16,6 @@
 #include <span>
 #include <tuple>
 #include <vector>
-
-#include "../../../ir/batch/unset_vector.hpp"
-#include "../../plan/column_forms.hpp"
-#include "../../plan/plan.hpp"
-#include "../../plan/requests.hpp"
-#include "../recording/context.hpp"
-#include "columns_in_place.hpp"
 
 namespace topograd::runtime::vulkan {
 
@@ -272,6 +272,47 @@ class GatherSet {
   PartialSums partial_sums_;
   std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated
   std::map<codegen::Fusion, TermKernel> fused_kernels_;
+};
+
+/// Entries of small terms by block, for the blocks of one array: columns, and a bit for each block
+/// that has any.
+class FusedTerms {
+ public:
+  /// Most block slots that are fused into one kernel.
+  static constexpr std::size_t kMostBlockSlots = 16;
+
+  /// True if a set's entries are few beside the blocks of its array, and none of them has many.
+  static bool can_fuse(const GatherSet& set, const Model& model);
+
+  ///   sets  that can_fuse(), all of one array; what they view outlives this
+  FusedTerms(Context& context, std::span<const GatherSet* const> sets, const Model& model);
+
+  /// Block slots that they add to a kernel.
+  std::vector<codegen::GatherSlot> block_slots(Pass pass) const;
+  void bind(BindingTable& table) const;
+  std::uint32_t stride() const { return static_cast<std::uint32_t>(entries_.size()); }
+  /// Copies data columns again.
+  void refresh_data();
+
+ private:
+  struct BlockSlot {
+    TermShape shape;
+    const ir::Batch* batch = nullptr;
+    std::uint32_t group = 0;
+  };
+  struct Entry {
+    std::uint32_t block = 0, block_slot = 0, instance = 0;
+  };
+
+  void add(const GatherSet& set, const Model& model);
+  void upload_blocks(std::uint64_t blocks);
+  void upload_indices();
+
+  Context& context_;
+  std::uint32_t block_width_ = 1;
+  std::vector<BlockSlot> block_slots_;
+  std::vector<Entry> entries_;  // by block, then by block slot
+  Buffer blocks_, starts_, index_, data_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../recording/step_vectors.hpp"
+#include "../recording/vector_ops.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -9,7 +9,6 @@
 #include "../../linear/block_rows.hpp"
 #include "../../linear/choices.hpp"
 #include "../../linear/normal_plan.hpp"
-#include "../recording/step_vectors.hpp"
 #include "../recording/vector_ops.hpp"
 #include "../terms/device_term.hpp"
 

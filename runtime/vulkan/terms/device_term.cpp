@@ -12,7 +12,6 @@
 
 #include "../../../ir/batch/unset_vector.hpp"
 #include "../../../ir/error.hpp"
-#include "../../plan/column_copy.hpp"
 #include "../../plan/column_forms.hpp"
 
 namespace topograd::runtime::vulkan {

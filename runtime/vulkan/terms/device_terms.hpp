@@ -9,7 +9,6 @@
 #include "../../model/model.hpp"
 #include "../../order/order.hpp"
 #include "../recording/recorder.hpp"
-#include "../recording/step_vectors.hpp"
 #include "../recording/vector_ops.hpp"
 #include "device_term.hpp"
 

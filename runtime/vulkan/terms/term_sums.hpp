@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "../gather/fused_terms.hpp"
 #include "../gather/gather_set.hpp"
 #include "sum_choices.hpp"
 #include "term_rows.hpp"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../runtime/cpu/engine.hpp"
-#include "../../../runtime/cpu/linear/two_level.hpp"
+#include "../../../runtime/cpu/linear/step_preconditioner.hpp"
 #include "../../../runtime/linear/coarse_plan.hpp"
 
 #include <Eigen/Dense>

@@ -1,10 +1,10 @@
 // The block-Jacobi preconditioner of the interpreter.
 #include <gtest/gtest.h>
 
-#include "../../../runtime/cpu/linear/block_jacobi.hpp"
 #include "../../../runtime/cpu/linear/conjugate_gradients.hpp"
-#include "../../../runtime/cpu/terms/block_layout.hpp"
+#include "../../../runtime/cpu/linear/step_preconditioner.hpp"
 #include "../../../runtime/cpu/terms/term_costs.hpp"
+#include "../../../runtime/cpu/terms/term_index.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../solver/solve.hpp"
 
