@@ -1,12 +1,13 @@
 // Residual blocks with long expressions, which are evaluated node by node on the host.
 #pragma once
 
+#include "../../autodiff/node_sweep.hpp"
 #include "../../autodiff/rolled_sweep.hpp"
+#include "../../ir/evaluate.hpp"
 #include "../host_residual.hpp"
 #include "../value/tape.hpp"
-#include "array_expression.hpp"
+#include "../value/value.hpp"
 #include "extract.hpp"
-#include "tape_part.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,93 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+namespace topograd::detail {
+
+/// Rows of a program of arrays. What needs the operations on numbers one by one, such as kernels,
+/// has them written when it asks.
+class ArrayExpression {
+ public:
+  using Workspace = autodiff::NodeSweep::Workspace;
+  using Column = autodiff::NodeSweep::Column;
+
+  virtual ~ArrayExpression() = default;
+
+  virtual std::size_t rows() const = 0;
+  /// Scalars of the problem that it reads, ascending: the slots of `in` and of columns.
+  virtual std::span<const std::uint32_t> parameters() const = 0;
+
+  /// As those of NodeSweep, forward, with its bits.
+  ///
+  ///   in  parameters by slot, and all numbers of the problem's data arrays
+  virtual void evaluate(const ir::Inputs<double>& in, std::span<double> out,
+                        Workspace& work) const = 0;
+  /// False, with nothing of use written, where derivatives depend on more than the operations: of a
+  /// root at 0.
+  virtual bool linearize(const ir::Inputs<double>& in, std::span<double> out,
+                         std::span<const Column> columns, Workspace& work) const = 0;
+
+  /// The rows as values of this thread's tape. Cost: linear in operations on numbers.
+  virtual std::vector<Value> write() const = 0;
+
+  /// Operations on arrays, and on numbers.
+  virtual std::size_t array_operations() const = 0;
+  virtual std::size_t operations() const = 0;
+  /// Hashes the operations and what they read, without numbers.
+  virtual std::uint64_t hash() const = 0;
+  virtual std::size_t bytes() const = 0;
+  /// Bytes of a Workspace that has derivatives.
+  virtual std::size_t work_bytes() const = 0;
+};
+
+/// Finds what rows of a tape need. Its memory is used again from call to call.
+///
+/// Cost of a call: what the rows need.
+class TapeParts {
+ public:
+  /// Operations that rows need.
+  std::size_t count_operations(std::span<const TapeNode> nodes,
+                               std::span<const std::uint32_t> rows);
+  /// Writes the rows as a tape of what they need. Valid until the next call.
+  RawTape extract(std::span<const TapeNode> nodes, std::span<const std::uint32_t> rows);
+
+ private:
+  void find_needed(std::span<const TapeNode> nodes, std::span<const std::uint32_t> rows);
+
+  std::vector<std::uint32_t> seen_, where_;  // by node
+  std::uint32_t stamp_ = 0;
+  std::vector<std::uint32_t> open_;  // what the last rows need
+  std::vector<TapeNode> part_;
+  std::vector<std::uint32_t> part_rows_;
+};
+
+/// Predicted seconds of an evaluation with derivatives, node by node on the host.
+///
+///   blocks  that share the evaluation
+double swept_seconds(std::size_t operations, std::size_t unknowns, std::size_t blocks);
+
+/// Predicted seconds of an evaluation with derivatives by kernels of the interpreter: of blocks
+/// with an expression of their own each.
+///
+/// Blocks of as many operations are taken for instances of one topology.
+class KernelTime {
+ public:
+  void add(std::size_t operations) {
+    ++instances_[operations];
+    total_ += operations;
+  }
+  std::size_t operations() const { return total_; }
+  /// Seconds of one such set of blocks, in a problem that has `alike` of them.
+  double seconds(std::size_t alike) const;
+  /// No set of blocks with so many operations takes less than this.
+  double least_seconds() const;
+
+ private:
+  std::unordered_map<std::size_t, std::size_t> instances_;  // by operations
+  std::size_t total_ = 0;
+};
+
+}  // namespace topograd::detail
 
 namespace topograd {
 struct HostBlock;

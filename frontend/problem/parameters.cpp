@@ -1,7 +1,7 @@
 // Leaves read through symbolic indices or from data arrays; errors of range and width.
 #include "../parameters.hpp"
 #include "../../ir/error.hpp"
-#include "branch.hpp"
+#include "callables.hpp"
 #include "map_elements.hpp"
 #include "problem_state.hpp"
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "branch.hpp"
 #include "callables.hpp"
 
 namespace topograd::detail {

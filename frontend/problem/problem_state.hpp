@@ -22,7 +22,6 @@
 #include "../../ir/hash.hpp"
 #include "../problem.hpp"
 #include "../state/blocks.hpp"
-#include "../state/loss_table.hpp"
 #include "../state/unknowns.hpp"
 #include "extract.hpp"
 #include "long_block.hpp"

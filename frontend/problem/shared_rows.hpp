@@ -5,7 +5,6 @@
 #include "../value/tape.hpp"
 #include "../value/value.hpp"
 #include "long_block.hpp"
-#include "tape_part.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace topograd {
 
 namespace detail {
-/// The result of a branch on the condition of this handle (frontend/problem/branch.hpp).
+/// The result of a branch on the condition of this handle (frontend/problem/callables.hpp).
 bool take_branch(std::uint64_t condition_bits);
 }  // namespace detail
 

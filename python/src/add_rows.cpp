@@ -2,7 +2,7 @@
 #include "add_rows.hpp"
 
 #include "../../frontend/inspect/problem_use.hpp"
-#include "../../frontend/problem/array_expression.hpp"
+#include "../../frontend/problem/long_block.hpp"
 #include "../../frontend/value/math.hpp"
 #include "array_sweep.hpp"
 
