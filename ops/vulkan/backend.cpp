@@ -1,31 +1,477 @@
-// Vulkan backend: memory of the device's pools, also for solvers, kernels, one open command list.
+// Vulkan backend: memory of the device's pools, kernels by source, and launches in order.
 #include "backend.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
+#include "../../codegen/spirv/edit_modules.hpp"
+#include "../../codegen/spirv/reflect.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/foreign_call.hpp"
 #include "../../runtime/device/check/self_check.hpp"
 #include "../../runtime/device/device.hpp"
+#include "../../runtime/device/kernels/kernel_cache.hpp"
+#include "../../runtime/device/opened/core.hpp"
 #include "../../runtime/hybrid/vulkan/hybrid_backend.hpp"
+#include "../../runtime/kernel_listing.hpp"
 #include "../../runtime/vulkan/gather/columns_in_place.hpp"
+#include "../backend/backend.hpp"
+#include "../backend/compute_kernel.hpp"
 #include "../backend/device_list.hpp"
 #include "../run/host_blocks.hpp"
 #include "../run/storage.hpp"
-#include "kernels.hpp"
-#include "recorder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
 
+/// Thread-safe.
+class VulkanKernels {
+ public:
+  explicit VulkanKernels(std::shared_ptr<runtime::vulkan::Device> device)
+      : device_(std::move(device)) {}
+
+  /// The kernel, and true if it had to be made.
+  ///
+  /// Throws Error{ShaderCompile, LayoutMismatch, Unsupported}.
+  std::pair<runtime::vulkan::Kernel, bool> make(const ComputeKernel& text);
+  std::uint64_t made() const { return made_; }
+  /// Part of these whose module was found on disk.
+  std::uint64_t from_disk() const { return from_disk_; }
+
+ private:
+  runtime::vulkan::Kernel compile(const ComputeKernel& text);
+
+  const std::shared_ptr<runtime::vulkan::Device> device_;
+  std::mutex mutex_;
+  std::unordered_map<ir::Hash128, runtime::vulkan::Kernel> kernels_;
+  std::atomic<std::uint64_t> made_{0}, from_disk_{0};
+};
+
 namespace vk = runtime::vulkan;
+
+void require(bool there, const ComputeKernel& text, const char* what,
+             const vk::DeviceInfo& device) {
+  if (there) return;
+  throw Error(ErrorCode::Unsupported, "kernel \"" + text.name + "\": expected a device with " +
+                                          what + ", got \"" + device.name + "\" without it");
+}
+
+void check_features(const ComputeKernel& text, const codegen::ModuleLayout& layout,
+                    const vk::DeviceInfo& info) {
+  const vk::Features& f = info.features;
+  require(f.has_float64() || !layout.uses_float64(), text, "float64", info);
+  require(f.int64 || !layout.uses_int64(), text, "int64", info);
+  require(f.int64_atomics || !layout.uses_int64_atomics(), text, "64-bit integer atomics", info);
+  require(f.atomic_float32_add || !layout.uses_float32_atomic_add(), text, "float32 atomics", info);
+  require(f.atomic_float64_add || !layout.uses_float64_atomic_add(), text, "float64 atomics", info);
+  require(f.subgroup_basic || !layout.uses_subgroups(), text, "subgroups", info);
+}
+
+void check_layout(const ComputeKernel& text, const codegen::ModuleLayout& layout) {
+  const std::size_t push = 4 * (text.arguments + 1 + text.words);
+  if (layout.bindings.size() == text.arguments && layout.push_constant_size == push &&
+      layout.workgroup_size == text.local_size)
+    return;
+  throw Error(ErrorCode::LayoutMismatch,
+              text.name + ": expected " + std::to_string(text.arguments) + " storage buffers, " +
+                  std::to_string(push) + " bytes of push constants and workgroups of " +
+                  std::to_string(text.local_size[0]) + ", got " +
+                  std::to_string(layout.bindings.size()) + ", " +
+                  std::to_string(layout.push_constant_size) + " and " +
+                  std::to_string(layout.workgroup_size[0]));
+}
+
+vk::Kernel VulkanKernels::compile(const ComputeKernel& text) {
+  runtime::DiskCache& disk = device_->disk_cache();
+  ir::Hash128 key = text.hash;
+  key.add(1);  // the compilation differs from that of solver kernels
+  auto [spirv, from_disk] = vk::load_or_compile(disk, key, [&] {
+    return codegen::add_float_controls(
+        codegen::compile({.name = text.name, .glsl = text.glsl, .includes = {}}),
+        vk::float_controls(device_->features()));
+  });
+  const bool matrices = codegen::has_cooperative_matrices(spirv);
+  require(device_->features().cooperative_matrix || !matrices, text, "cooperative matrices",
+          device_->info());
+  const codegen::ModuleLayout layout =
+      matrices ? codegen::reflect_words(spirv) : codegen::reflect(spirv);
+  check_features(text, layout, device_->info());
+  check_layout(text, layout);
+  if (from_disk) ++from_disk_;
+  if (matrices && vk::has_khr_matrices(*device_)) spirv = codegen::to_khr_matrices(spirv);
+  return device_->kernel({.spirv = spirv,
+                          .name = text.name,
+                          .storage_buffers = text.arguments,
+                          .push_constant_bytes = 4 * (text.arguments + 1 + text.words),
+                          .constants = {},
+                          .local_size = text.local_size});
+}
+
+std::pair<vk::Kernel, bool> VulkanKernels::make(const ComputeKernel& text) {
+  runtime::note_kernel(text.name, text.glsl);
+  const ForeignCall permission("kernel");
+  // One at a time: two threads usually request the same kernel.
+  const std::lock_guard lock(mutex_);
+  const auto found = kernels_.find(text.hash);
+  if (found != kernels_.end()) return {found->second, false};
+  vk::Kernel kernel = compile(text);
+  ++made_;
+  kernels_.emplace(text.hash, kernel);
+  return {kernel, true};
+}
+
+class VulkanMemory final : public Memory {
+ public:
+  ///   front  bytes of the buffer before the memory
+  VulkanMemory(std::uint64_t bytes, runtime::vulkan::Buffer buffer, std::uint64_t front,
+               bool unified)
+      : Memory(bytes), buffer_(std::move(buffer)), front_(front), unified_(unified) {}
+
+  std::byte* host() const override { return unified_ ? buffer_.mapped() + front_ : nullptr; }
+  const runtime::vulkan::Buffer& buffer() const { return buffer_; }
+  std::uint64_t front() const { return front_; }
+
+  runtime::vulkan::Submission last;  ///< last submission that uses it
+
+ private:
+  runtime::vulkan::Buffer buffer_;
+  std::uint64_t front_;
+  bool unified_;
+};
+
+inline VulkanMemory& as_vulkan(const std::shared_ptr<Memory>& memory) {
+  return static_cast<VulkanMemory&>(*memory);
+}
+
+/// Bytes that alignment and guard zones may add to a binding.
+inline constexpr std::uint64_t kBindingSlack = 1024;
+
+/// Not thread-safe.
+class VulkanRecorder {
+ public:
+  VulkanRecorder(std::shared_ptr<runtime::vulkan::Device> device, VulkanKernels& kernels)
+      : device_(std::move(device)), kernels_(kernels) {}
+
+  void launch(const Launch& launch);
+  void copy(const std::shared_ptr<Memory>& from, std::uint64_t from_offset,
+            const std::shared_ptr<Memory>& to, std::uint64_t to_offset, std::uint64_t bytes);
+  void fill(const std::shared_ptr<Memory>& to, std::uint64_t offset, std::uint64_t bytes,
+            std::uint32_t word);
+  /// True if the open list reads or writes it.
+  bool uses(const VulkanMemory& memory) const { return ranges_.contains(&memory); }
+
+  void flush();
+  /// Reports the times of finished submissions; does not wait.
+  void settle();
+
+  /// Without timestamps, both wait for the device, so that the host's clock sees its time.
+  bool begin_timing();
+  void end_timing(std::function<void(std::optional<double>)> done);
+  /// Called, without a time, when the work recorded so far has finished.
+  void when_done(std::function<void(std::optional<double>)> done);
+
+  std::uint64_t launches() const { return launches_; }
+  std::uint64_t barriers() const { return barriers_; }
+
+ private:
+  /// Accesses to a memory since the last barrier.
+  struct Range {
+    std::uint64_t begin = 0, end = 0;
+    bool written = false;
+  };
+  struct Use {
+    const std::shared_ptr<Memory>* memory;
+    Range range;
+  };
+  using List = std::shared_ptr<runtime::vulkan::CommandList>;
+  /// The interval between two timestamps of a list.
+  struct Span {
+    List list;
+    std::size_t from = 0, to = 0;
+  };
+  struct Timing {
+    std::vector<Span> spans;
+    std::optional<double> wall_us;  ///< by the host's clock, without timestamps
+    std::function<void(std::optional<double>)> done;
+    runtime::vulkan::Submission submission;  ///< submission of the last span
+    bool submitted = false;
+  };
+
+  runtime::vulkan::CommandList& open();
+  runtime::vulkan::Binding bind(const Argument& argument, std::uint32_t& first, Use& use) const;
+  void order(std::span<const Use> uses);
+  void recorded(std::uint64_t bytes);
+  /// Submits what is recorded and waits for all submissions.
+  void finish();
+  void stamp(bool begin);
+  void tell_when_done(std::vector<Span> spans, std::optional<double> wall_us,
+                      std::function<void(std::optional<double>)> done);
+  static std::optional<double> time_of(const Timing& timing);
+
+  const std::shared_ptr<runtime::vulkan::Device> device_;
+  VulkanKernels& kernels_;
+  List list_;
+  std::unordered_map<const VulkanMemory*, std::vector<Range>> ranges_;  // keys are in used_
+  std::vector<std::shared_ptr<Memory>> used_;
+  double estimate_us_ = 0;
+  std::size_t in_list_ = 0, stamps_ = 0;
+  std::deque<runtime::vulkan::Submission> in_flight_;
+  std::uint64_t launches_ = 0, barriers_ = 0;
+
+  bool timing_ = false;
+  std::chrono::steady_clock::time_point timing_began_;  // without timestamps
+  std::vector<Span> spans_;
+  std::deque<Timing> unsettled_;  // in the order of submission
+};
+
+// A submission costs some microseconds. This is short enough for the device to begin early, and far
+// below the limits of watchdogs.
+constexpr double kSubmissionMicroseconds = 5'000;
+constexpr std::size_t kLaunchesOfSubmission = 48;
+// Maximum number of pending submissions; each keeps its resources alive.
+constexpr std::size_t kSubmissionsInFlight = 8;
+// Bytes per microsecond that even slow devices move, and the overhead of a launch.
+constexpr double kDeviceRate = 100'000, kSoftwareRate = 2'000, kLaunchMicroseconds = 5;
+
+std::string describe(const ComputeKernel& kernel, std::size_t argument) {
+  return "kernel \"" + kernel.name + "\": argument " + std::to_string(argument) + ": ";
+}
+
+void check(const Launch& launch, const vk::Limits& limits) {
+  const ComputeKernel& kernel = *launch.kernel;
+  if (launch.arguments.size() != kernel.arguments || launch.words.size() != kernel.words) {
+    throw Error(ErrorCode::InvalidArgument,
+                "kernel \"" + kernel.name + "\": expected " + std::to_string(kernel.arguments) +
+                    " arguments and " + std::to_string(kernel.words) + " words, got " +
+                    std::to_string(launch.arguments.size()) + " and " +
+                    std::to_string(launch.words.size()));
+  }
+  for (std::size_t k = 0; k < launch.arguments.size(); ++k) {
+    const Argument& a = launch.arguments[k];
+    if (a.offset % a.element != 0 || a.offset > a.memory->bytes() ||
+        a.bytes > a.memory->bytes() - a.offset) {
+      throw Error(ErrorCode::InvalidArgument, describe(kernel, k) + "bytes " +
+                                                  std::to_string(a.offset) + " + " +
+                                                  std::to_string(a.bytes) + " do not lie in its " +
+                                                  std::to_string(a.memory->bytes()) + " bytes");
+    }
+    if (a.bytes > limits.max_storage_buffer_range - kBindingSlack) {
+      throw Error(ErrorCode::OutOfDeviceMemory,
+                  describe(kernel, k) + std::to_string(a.bytes) +
+                      " bytes are over the device's limit of " +
+                      std::to_string(limits.max_storage_buffer_range - kBindingSlack));
+    }
+  }
+}
+
+vk::CommandList& VulkanRecorder::open() {
+  if (!list_) {
+    list_ = std::make_shared<vk::CommandList>(device_->command_list("arrays"));
+    if (timing_) stamp(true);
+  }
+  return *list_;
+}
+
+/// All words that the argument touches, from the last aligned byte before it; with guard zones, the
+/// adjacent words, too, so that writes to them are detected.
+vk::Binding VulkanRecorder::bind(const Argument& a, std::uint32_t& first, Use& use) const {
+  const VulkanMemory& memory = as_vulkan(a.memory);
+  const std::uint64_t alignment =
+      std::max<std::uint64_t>(device_->limits().storage_buffer_offset_alignment, a.element);
+  const std::uint64_t zone = std::min<std::uint64_t>(memory.front(), 256);
+  const std::uint64_t begin = memory.front() + a.offset;
+  const std::uint64_t end = begin + std::max<std::uint64_t>(a.bytes, a.element);
+  const std::uint64_t from = (begin - zone) / alignment * alignment;
+  const std::uint64_t to = std::min({(end + zone + 3) / 4 * 4, memory.buffer().size(),
+                                     from + device_->limits().max_storage_buffer_range});
+  first = static_cast<std::uint32_t>((begin - from) / a.element);
+  use = {&a.memory, {from, to, a.access != Access::read}};
+  return {&memory.buffer(), from, to - from};
+}
+
+/// Records a barrier if memory used now was written, or memory written now was used.
+void VulkanRecorder::order(std::span<const Use> uses) {
+  const auto conflicts = [&](const Use& use) {
+    const auto found = ranges_.find(&as_vulkan(*use.memory));
+    if (found == ranges_.end()) return false;
+    return std::ranges::any_of(found->second, [&](const Range& r) {
+      return (r.written || use.range.written) && r.begin < use.range.end && use.range.begin < r.end;
+    });
+  };
+  if (std::ranges::any_of(uses, conflicts)) {
+    open().barrier();
+    ++barriers_;
+    for (auto& [memory, ranges] : ranges_) ranges.clear();
+  }
+  for (const Use& use : uses) {
+    const auto [entry, fresh] = ranges_.try_emplace(&as_vulkan(*use.memory));
+    if (fresh) used_.push_back(*use.memory);
+    entry->second.push_back(use.range);
+  }
+}
+
+void VulkanRecorder::recorded(std::uint64_t bytes) {
+  const double rate = device_->info().software() ? kSoftwareRate : kDeviceRate;
+  estimate_us_ += kLaunchMicroseconds + static_cast<double>(bytes) / rate;
+  ++in_list_;
+  if (estimate_us_ > kSubmissionMicroseconds || in_list_ >= kLaunchesOfSubmission) flush();
+}
+
+void VulkanRecorder::launch(const Launch& launch) {
+  check(launch, device_->limits());
+  const vk::Kernel kernel = kernels_.make(*launch.kernel).first;
+  std::array<vk::Binding, 32> bindings;
+  std::array<std::uint32_t, 32> push{};
+  std::array<Use, 32> uses;
+  const std::size_t count = launch.arguments.size();
+  std::uint64_t bytes = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    bindings[k] = bind(launch.arguments[k], push[k], uses[k]);
+    bytes += launch.arguments[k].bytes;
+  }
+  std::ranges::copy(launch.words, push.begin() + static_cast<std::ptrdiff_t>(count) + 1);
+  const std::size_t words = count + 1 + launch.words.size();
+  order(std::span(uses).first(count));
+  open().dispatch(kernel, std::span(bindings).first(count),
+                  std::as_bytes(std::span(push).first(words)),
+                  vk::Groups{launch.groups.x, launch.groups.y, launch.groups.z});
+  ++launches_;
+  recorded(bytes);
+}
+
+void VulkanRecorder::copy(const std::shared_ptr<Memory>& from, std::uint64_t from_offset,
+                          const std::shared_ptr<Memory>& to, std::uint64_t to_offset,
+                          std::uint64_t bytes) {
+  const VulkanMemory& source = as_vulkan(from);
+  const VulkanMemory& target = as_vulkan(to);
+  const std::uint64_t a = source.front() + from_offset, b = target.front() + to_offset;
+  order(std::array{Use{&from, {a, a + bytes, false}}, Use{&to, {b, b + bytes, true}}});
+  open().copy(source.buffer(), a, target.buffer(), b, bytes);
+  recorded(2 * bytes);
+}
+
+void VulkanRecorder::fill(const std::shared_ptr<Memory>& to, std::uint64_t offset,
+                          std::uint64_t bytes, std::uint32_t word) {
+  const VulkanMemory& target = as_vulkan(to);
+  const std::uint64_t begin = target.front() + offset;
+  order(std::array{Use{&to, {begin, begin + bytes, true}}});
+  open().fill(target.buffer(), begin, bytes, word);
+  recorded(bytes);
+}
+
+void VulkanRecorder::flush() {
+  if (!list_) return;
+  if (timing_) stamp(false);
+  const vk::Submission submission = device_->submit(*list_);
+  for (const auto& memory : used_) as_vulkan(memory).last = submission;
+  for (Timing& timing : unsettled_) {
+    if (timing.submitted) continue;
+    timing.submission = submission;
+    timing.submitted = true;
+  }
+  ranges_.clear();
+  used_.clear();
+  list_ = nullptr;
+  estimate_us_ = 0;
+  in_list_ = stamps_ = 0;
+  in_flight_.push_back(submission);
+  if (in_flight_.size() > kSubmissionsInFlight) {
+    in_flight_.front().wait();
+    in_flight_.pop_front();
+  }
+  settle();
+}
+
+void VulkanRecorder::finish() {
+  flush();
+  for (; !in_flight_.empty(); in_flight_.pop_front()) in_flight_.front().wait();
+  settle();
+}
+
+void VulkanRecorder::stamp(bool begin) {
+  if (!device_->features().timestamps) return;
+  list_->write_timestamp(begin ? "begin" : "end");
+  if (begin) {
+    spans_.push_back({list_, stamps_, stamps_});
+  } else {
+    spans_.back().to = stamps_;
+  }
+  ++stamps_;
+}
+
+bool VulkanRecorder::begin_timing() {
+  if (timing_) return false;
+  spans_.clear();
+  if (!device_->features().timestamps) {
+    finish();
+    timing_began_ = std::chrono::steady_clock::now();
+  }
+  timing_ = true;
+  if (list_) stamp(true);
+  return true;
+}
+
+void VulkanRecorder::end_timing(std::function<void(std::optional<double>)> done) {
+  if (list_) stamp(false);
+  timing_ = false;
+  std::optional<double> wall_us;
+  if (!device_->features().timestamps) {
+    finish();
+    const auto passed = std::chrono::steady_clock::now() - timing_began_;
+    wall_us = std::chrono::duration<double, std::micro>(passed).count();
+  }
+  tell_when_done(std::exchange(spans_, {}), wall_us, std::move(done));
+}
+
+void VulkanRecorder::when_done(std::function<void(std::optional<double>)> done) {
+  tell_when_done({}, {}, std::move(done));
+}
+
+void VulkanRecorder::tell_when_done(std::vector<Span> spans, std::optional<double> wall_us,
+                                    std::function<void(std::optional<double>)> done) {
+  const bool open_list = list_ != nullptr;
+  Timing timing{std::move(spans), wall_us, std::move(done), {}, !open_list};
+  if (!open_list && !in_flight_.empty()) timing.submission = in_flight_.back();
+  unsettled_.push_back(std::move(timing));
+  settle();
+}
+
+std::optional<double> VulkanRecorder::time_of(const Timing& timing) {
+  std::optional<double> sum = timing.wall_us;
+  for (const Span& span : timing.spans) {
+    const std::vector<vk::Timestamp> stamps = span.list->timestamps();
+    if (span.to >= stamps.size()) continue;
+    sum = sum.value_or(0) + stamps[span.to].microseconds - stamps[span.from].microseconds;
+  }
+  return sum;
+}
+
+void VulkanRecorder::settle() {
+  const auto settled = [](const Timing& timing) {
+    return timing.submitted && timing.submission.done();
+  };
+  while (!unsettled_.empty() && settled(unsettled_.front())) {
+    const Timing timing = std::move(unsettled_.front());
+    unsettled_.pop_front();
+    timing.done(time_of(timing));
+  }
+}
 
 class VulkanNumbers final : public vk::DeviceNumbers {
  public:

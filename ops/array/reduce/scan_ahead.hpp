@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../run/storage.hpp"
-#include "monoid.hpp"
+#include "reduce_device.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,6 @@
 
 #include "../../../codegen/glsl/text.hpp"
 #include "../../backend/kernel_store.hpp"
-#include "monoid.hpp"
 #include "reduce_cpu.hpp"
 #include "reduce_device.hpp"
 

@@ -3,7 +3,7 @@
 #include "tensor_cases.hpp"
 #include "tensor_checks.hpp"
 
-#include "../../../ops/tensor/matmul/matmul_source.hpp"
+#include "../../../ops/tensor/matmul/matmul.hpp"
 #include "../../../ops/tensor/operations.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // Source of kernels of products of matrices, with the loads of their operands.
 #pragma once
 
+#include "../../backend/compute_kernel.hpp"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "../../backend/compute_kernel.hpp"
 
 namespace topograd::ops::detail {
 
