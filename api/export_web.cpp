@@ -42,7 +42,7 @@ constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMostBlocksOfInstance = 64;
 static_assert(std::endian::native == std::endian::little, "numbers of the file are little-endian");
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_export(const std::string& what) {
   throw Error(ErrorCode::Unsupported, "export web: " + what);
 }
 
@@ -86,13 +86,14 @@ void check_method(const Problem& problem, Method method) {
   const bool second = method == Method::newton, line = second || method == Method::lbfgs;
   const bool squares = method == Method::levenberg_marquardt || method == Method::gauss_newton;
   if (method != Method::automatic && !(energies ? line : squares)) {
-    refuse(std::string(energies ? "the problem has energies; expected the method newton or lbfgs"
-                                : "expected the method levenberg_marquardt or gauss_newton") +
-           ", got " + std::string(name(method)));
+    refuse_export(std::string(energies
+                                  ? "the problem has energies; expected the method newton or lbfgs"
+                                  : "expected the method levenberg_marquardt or gauss_newton") +
+                  ", got " + std::string(name(method)));
   }
   if (!energies || !problem.has_manifolds()) return;
-  if (second) refuse("newton knows no manifolds; expected lbfgs");
-  if (has_bounds(problem)) refuse("lbfgs knows no bounds beside manifolds");
+  if (second) refuse_export("newton knows no manifolds; expected lbfgs");
+  if (has_bounds(problem)) refuse_export("lbfgs knows no bounds beside manifolds");
 }
 
 bool has_default_line_search(const LineSearchOptions& o) {
@@ -104,16 +105,17 @@ bool has_default_line_search(const LineSearchOptions& o) {
 }
 
 void check_problem(const Problem& problem, const WebExportOptions& options) {
-  if (problem.constraint_count() > 0) refuse("constraints are not part of the module's methods");
+  if (problem.constraint_count() > 0)
+    refuse_export("constraints are not part of the module's methods");
   if (!problem.host_blocks().empty())
-    refuse("a residual of opaque code (HostResidual) cannot run in a page");
+    refuse_export("a residual of opaque code (HostResidual) cannot run in a page");
   const SolverOptions& o = options.solver;
   check_method(problem, o.method);
   if (options.f32 && problem.energy_count() > 0)
-    refuse("energies are minimised in JavaScript, not in the precision f32");
+    refuse_export("energies are minimised in JavaScript, not in the precision f32");
   if (!o.scale_free || !o.jacobi_scaling || o.use_nonmonotonic_steps ||
       o.domain != DomainPolicy::mathematical || !has_default_line_search(o.line_search))
-    refuse(
+    refuse_export(
         "expected the default of scale_free, jacobi_scaling, use_nonmonotonic_steps, line_search "
         "and domain");
 }
@@ -248,9 +250,10 @@ ordered_json add_shader(const std::string& name, const ir::Program& program, Wri
 void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) {
   const ir::Program& f = term.topology->program;
   if (!f.guards.empty()) {
-    refuse((term.energy ? "energy \"" : "residual \"") + term.name +
-           "\" branches on a Value with `if`; a page cannot trace it again: write the branch with "
-           "select()");
+    refuse_export(
+        (term.energy ? "energy \"" : "residual \"") + term.name +
+        "\" branches on a Value with `if`; a page cannot trace it again: write the branch with "
+        "select()");
   }
   const std::string number = std::to_string(out.header["terms"].size());
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
@@ -399,7 +402,8 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   const ProblemModel made = make_model("export web", problem);
   const runtime::Model& model = made.model;
   if (problem.has_manifolds() && model.manifolds == nullptr)
-    refuse("a manifold has no traced form, or bounds or fixed coordinates on single numbers");
+    refuse_export(
+        "a manifold has no traced form, or bounds or fixed coordinates on single numbers");
   const std::vector<double> x = present_point(problem);
   check_manifolds("export web", problem, x);
   out.header["version"] = kFileVersion;
