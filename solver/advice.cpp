@@ -1,8 +1,8 @@
 // Advice for a solve that reached its limit of steps.
 #include "advice.hpp"
 
-#include "step_method.hpp"
 #include "summary.hpp"
+#include "summary_facts.hpp"
 
 #include <algorithm>
 #include <cmath>

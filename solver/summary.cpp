@@ -2,8 +2,7 @@
 #include "summary.hpp"
 
 #include "../ir/machine/formatted.hpp"
-#include "add_counts.hpp"
-#include "step_method.hpp"
+#include "summary_facts.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "summary_json.hpp"
 
 #include "../runtime/plan/record/plan_json_value.hpp"
-#include "step_method.hpp"
+#include "summary_facts.hpp"
 
 #include <nlohmann/json.hpp>
 

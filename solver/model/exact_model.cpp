@@ -85,17 +85,6 @@ struct UnknownGroup {
   LocalCosts::Blocks blocks;
 };
 
-/// Groups of at most `most` unknowns around seeds; no residual block reads unknowns of two groups.
-/// Each one begins at a seed, goes on with the seeds that share blocks with it, and then with other
-/// unknowns of its blocks. Seeds that share blocks with a full group are in none.
-///
-///   costs   of `moving`
-///   moving  unknowns that may be in a group, ascending
-///   seeds   ascending
-std::vector<UnknownGroup> groups_around(const LocalCosts& costs,
-                                        std::span<const std::uint32_t> moving,
-                                        std::span<const std::uint32_t> seeds, std::size_t most);
-
 constexpr std::uint32_t kUnread = std::numeric_limits<std::uint32_t>::max();
 // Blocks of a term that are evaluated at once.
 constexpr std::size_t kAtOnce = std::size_t{1} << 16;
@@ -283,6 +272,13 @@ std::vector<double> LocalCosts::squares(std::span<const double> x) const {
   return out;
 }
 
+/// Groups of at most `most` unknowns around seeds; no residual block reads unknowns of two groups.
+/// Each one begins at a seed, goes on with the seeds that share blocks with it, and then with other
+/// unknowns of its blocks. Seeds that share blocks with a full group are in none.
+///
+///   costs   of `moving`
+///   moving  unknowns that may be in a group, ascending
+///   seeds   ascending
 std::vector<UnknownGroup> groups_around(const LocalCosts& costs,
                                         std::span<const std::uint32_t> moving,
                                         std::span<const std::uint32_t> seeds, std::size_t most) {

@@ -1,11 +1,10 @@
-// developable(mesh): energies that are 0 if a triangle mesh can be unrolled.
+// developable(mesh): energies that are 0 if a mesh can be unrolled; multi(mesh) adds others.
 #pragma once
 
-#include "../../ir/enum_table.hpp"
-#include "mesh.hpp"
-
 #include "../../frontend/problem.hpp"
+#include "../../ir/enum_table.hpp"
 #include "../../ir/share.hpp"
+#include "mesh.hpp"
 
 #include <memory>
 #include <string_view>
@@ -52,5 +51,19 @@ void add_developability(Problem& problem, const Parameters& x, const TriangleMes
 /// The energies of the stars at the mesh's vertices, one per vertex; 0 if there is none. Throws
 /// what developable() throws.
 std::vector<double> star_energies(const TriangleMesh& mesh, Developability energy);
+
+/// The problem, its memory, and its weights, which may change between solves.
+struct Multi {
+  std::vector<double> positions;  ///< x, initially the mesh's vertices
+  Problem problem;
+  Uniform developability, edges, smoothing, fit;
+};
+
+/// Weight times the covariance energy of every star (developable.hpp); weight times ‖x_a − x_b‖ − L
+/// for each edge with initial length L; weight times the edge terms of smooth(); and weight times
+/// x_i − u_i for the vertices of the boundary, or for every tenth vertex of a closed mesh.
+///
+/// Throws Error{InvalidArgument} as developable() does.
+std::unique_ptr<Multi> multi(const TriangleMesh& mesh);
 
 }  // namespace topograd::problems

@@ -265,9 +265,6 @@ std::unique_ptr<Factorization> make_schur_factorization(
 
 namespace {
 
-using Matrix = Eigen::MatrixXd;
-using Vector = Eigen::VectorXd;
-
 constexpr std::size_t kRowsPerRange = 64;
 /// Largest number of ranges of eliminated blocks; each has fewer sums than a quarter of the entries
 /// that it reads.

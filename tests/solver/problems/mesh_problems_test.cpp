@@ -15,7 +15,6 @@
 
 #include "../../../tools/problems/cloth.hpp"
 #include "../../../tools/problems/developable.hpp"
-#include "../../../tools/problems/multi.hpp"
 #include "../../../tools/problems/smooth.hpp"
 #include "../../support/paths.hpp"
 

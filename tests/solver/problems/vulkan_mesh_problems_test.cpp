@@ -15,7 +15,6 @@
 #include "../../../tools/problems/arap.hpp"
 #include "../../../tools/problems/bundle.hpp"
 #include "../../../tools/problems/developable.hpp"
-#include "../../../tools/problems/multi.hpp"
 #include "../../../tools/problems/smooth.hpp"
 #include "../../../tools/problems/springs.hpp"
 #include "../../support/paths.hpp"

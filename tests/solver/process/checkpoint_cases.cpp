@@ -6,7 +6,7 @@
 #include "../../../solver/solve.hpp"
 #include "../../../tools/problems/arap.hpp"
 #include "../../../tools/problems/bundle.hpp"
-#include "../../../tools/problems/multi.hpp"
+#include "../../../tools/problems/developable.hpp"
 #include "../../../tools/problems/springs.hpp"
 #include "../../support/paths.hpp"
 

@@ -1,5 +1,18 @@
-// Plans injections, runs them in child processes, which check their results, and counts these.
+// Plans injections, runs them in child processes, and counts what drivers' objects are left.
 #include "faults.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/platform.hpp"
+#include "../../../runtime/device/device.hpp"
+#include "../../../runtime/device/driver/faults.hpp"
+#include "../../../runtime/device/driver/validation.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../../solver/session/device_engine.hpp"
+#include "../../../solver/session/routing.hpp"
+#include "../../../solver/session/session.hpp"
+#include "../../../solver/solve.hpp"
+#include "known_answers.hpp"
+#include "soak.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,17 +24,6 @@
 #include <sstream>
 #include <thread>
 #include <utility>
-
-#include "../../../ir/error.hpp"
-#include "../../../ir/machine/platform.hpp"
-#include "../../../runtime/device/device.hpp"
-#include "../../../runtime/device/driver/validation.hpp"
-#include "../../../solver/interrupts.hpp"
-#include "../../../solver/session/device_engine.hpp"
-#include "../../../solver/session/routing.hpp"
-#include "../../../solver/session/session.hpp"
-#include "../../../solver/solve.hpp"
-#include "known_answers.hpp"
 
 namespace topograd::check {
 namespace {
@@ -575,5 +577,17 @@ FaultReport check_faults(const FaultOptions& options) {
                 "check faults: expected a process that has not used Vulkan, which can be copied");
   return FaultsCheck(options).run();
 }
+
+void watch_driver_objects() { runtime::vulkan::watch_driver(); }
+
+std::uint64_t driver_objects() {
+  std::uint64_t sum = 0;
+  for (const auto& [kind, count] : runtime::vulkan::live_objects()) sum += count;
+  return sum;
+}
+
+std::uint64_t driver_bytes() { return runtime::vulkan::live_memory(); }
+
+void let_go_of_devices() { runtime::vulkan::release_devices(); }
 
 }  // namespace topograd::check

@@ -1,10 +1,8 @@
-// topograd check: self-tests of ops, random programs and gradients on this machine's devices.
+// topograd check: self-tests of ops, random programs and gradients; results of other processes.
 #include "../arguments/commands.hpp"
-#include "../arguments/output.hpp"
-#include "../input/named_problem.hpp"
-#include "check_scaling.hpp"
-#include "checks.hpp"
 
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/platform.hpp"
 #include "../../../ir/op.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../check/faults/corruption.hpp"
@@ -12,6 +10,10 @@
 #include "../../check/programs/ops.hpp"
 #include "../../check/programs/random.hpp"
 #include "../../check/routing/routing.hpp"
+#include "../arguments/output.hpp"
+#include "../input/named_problem.hpp"
+#include "check_scaling.hpp"
+#include "checks.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -455,6 +457,31 @@ void add_check(Command app) {
   add_check_start(command);
   add_check_repeat(command);
   add_check_view(command);
+}
+
+using nlohmann::ordered_json;
+
+ordered_json in_a_process(const std::string& check, const std::function<ordered_json()>& work,
+                          double seconds) {
+  std::string said;
+  const platform::ChildEnd end = platform::run_child(
+      [&](const std::function<void(const std::string&)>& tell) {
+        try {
+          tell(work().dump());
+        } catch (const Error& error) {
+          tell(ordered_json{{"code", static_cast<int>(error.code())}, {"error", error.what()}}
+                   .dump());
+        }
+      },
+      [&](const std::string& line) { said = line; }, seconds);
+  if (!end.well() || said.empty())
+    throw Error(ErrorCode::Internal, check + ": a process ended with status " +
+                                         std::to_string(end.status) + ", signal " +
+                                         std::to_string(end.signal));
+  ordered_json out = ordered_json::parse(said);
+  if (out.is_object() && out.contains("error"))
+    throw Error(static_cast<ErrorCode>(out["code"].get<int>()), out["error"].get<std::string>());
+  return out;
 }
 
 }  // namespace topograd::command

@@ -2,7 +2,6 @@
 #include "mesh_problem.hpp"
 
 #include "../../problems/developable.hpp"
-#include "../../problems/multi.hpp"
 #include "../../problems/smooth.hpp"
 #include "../arguments/output.hpp"
 

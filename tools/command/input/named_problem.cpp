@@ -16,7 +16,6 @@
 #include "mesh_problem.hpp"
 #include "photo_model.hpp"
 #include "pose_graph_file.hpp"
-#include "shown_scene.hpp"
 
 #include <algorithm>
 #include <array>

@@ -21,7 +21,6 @@
 #include "distributed.hpp"
 #include "html_report.hpp"
 #include "progress.hpp"
-#include "solve_ik.hpp"
 #include "solve_peers.hpp"
 #include "solve_sets.hpp"
 

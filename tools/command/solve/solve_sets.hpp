@@ -1,18 +1,22 @@
-// Solves the command's sets of problems: nist and mgh.
+// Solves the command's sets of problems: nist, mgh, and the poses of a robot's tip (ik).
 #pragma once
 
-#include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "../../../solver/summary.hpp"
+#include "../arguments/arguments.hpp"
 #include "../arguments/shared_arguments.hpp"
 #include "../input/named_problem.hpp"
 #include "../peers/peer.hpp"
 #include "answer.hpp"
+
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace topograd::command {
 
@@ -93,5 +97,27 @@ struct SolvedSet {
 ///   quiet  do not print a line per run
 SolvedSet solve_set(const ProblemArguments& problem, const SolverArguments& solver,
                     const std::vector<std::string>& peers, bool quiet);
+
+/// Options of ik.
+struct IkArguments {
+  std::string robot, targets, tip;
+  int starts = 16;
+  double position_tolerance = 5e-3, rotation_tolerance = 0.05;
+};
+void add_ik_options(Command app, IkArguments& arguments);
+
+/// What a solve of ik leaves.
+struct IkAnswer {
+  std::string csv;          ///< of --out
+  std::string text;         ///< for people
+  std::string unconverged;  ///< empty if all targets were reached
+};
+/// Reads robot and targets, and solves. Throws Error{InvalidArgument} without --robot or --targets,
+/// and what reading and solving throw.
+///
+///   seed  of the starts after the first
+///   json  out: the report
+IkAnswer solve_ik(const IkArguments& arguments, const SolverArguments& solver, std::uint64_t seed,
+                  nlohmann::ordered_json& json);
 
 }  // namespace topograd::command
