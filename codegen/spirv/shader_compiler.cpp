@@ -1,19 +1,23 @@
 // GLSL to SPIR-V through shaderc; disassembly through SPIRV-Tools.
+#include "shader_compiler.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../ir/machine/foreign_call.hpp"
+#include "edit_modules.hpp"
+
+#include <shaderc/shaderc.hpp>
 #include <spirv-tools/libspirv.hpp>
 #include <spirv-tools/optimizer.hpp>
+#include <spirv_cross/spirv.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <memory>
 #include <set>
-#include <shaderc/shaderc.hpp>
 #include <sstream>
 #include <string_view>
 #include <utility>
-#include "../../ir/error.hpp"
-#include "../../ir/machine/foreign_call.hpp"
-#include "shader_compiler.hpp"
 
 namespace topograd::codegen {
 namespace {
@@ -138,36 +142,22 @@ std::vector<std::uint32_t> reduced(std::vector<std::uint32_t> module) {
 /// Keeps only the names of buffers and of what lies in them, if a module is long: names of values,
 /// parameters and functions, which list their parameters' types, are a tenth of it.
 std::vector<std::uint32_t> without_names(std::vector<std::uint32_t> module) {
-  constexpr std::size_t kHeader = 5, kLong = 12'000;  // words
-  enum Opcode : std::uint32_t { name = 5, member_name = 6, variable = 59, function = 54 };
-  constexpr std::uint32_t kMemberDecorate = 72;
+  constexpr std::size_t kLong = 12'000;  // words
   if (module.size() < kLong) return module;
-  const auto each = [&](const auto& visit) {
-    for (std::size_t k = kHeader, words = 0; k + 2 < module.size(); k += words) {
-      words = std::max(module[k] >> 16, 1u);
-      if (!visit(k, words, module[k] & 0xffffu)) return;
-    }
-  };
   std::set<std::uint32_t> named;  // variables outside functions, and structures of buffers
-  each([&](std::size_t k, std::size_t, std::uint32_t opcode) {
-    if (opcode == kMemberDecorate) named.insert(module[k + 1]);
-    if (opcode == variable) named.insert(module[k + 2]);
-    return opcode != function;
+  bool in_functions = false;
+  for_each_instruction(module, [&](const SpirvInstruction& one, std::size_t) {
+    in_functions = in_functions || one.opcode == spv::OpFunction;
+    if (in_functions) return;
+    if (one.opcode == spv::OpMemberDecorate) named.insert(one.words[1]);
+    if (one.opcode == spv::OpVariable) named.insert(one.words[2]);
   });
-  std::vector<std::uint32_t> out(module.begin(), module.begin() + kHeader);
-  std::size_t first = kHeader;  // of what is kept and not yet copied
-  const auto copy_until = [&](std::size_t end) {
-    out.insert(out.end(), module.begin() + static_cast<std::ptrdiff_t>(first),
-               module.begin() + static_cast<std::ptrdiff_t>(end));
-  };
-  each([&](std::size_t k, std::size_t words, std::uint32_t opcode) {
-    if ((opcode == name || opcode == member_name) && !named.contains(module[k + 1])) {
-      copy_until(k);
-      first = k + words;
-    }
-    return opcode != function;
+  std::vector<std::uint32_t> out(module.begin(), module.begin() + kSpirvHeaderWords);
+  for_each_instruction(module, [&](const SpirvInstruction& one, std::size_t) {
+    const bool is_name = one.opcode == spv::OpName || one.opcode == spv::OpMemberName;
+    if (!is_name || named.contains(one.words[1]))
+      out.insert(out.end(), one.words.begin(), one.words.end());
   });
-  copy_until(module.size());
   return out;
 }
 
