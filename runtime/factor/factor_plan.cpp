@@ -288,8 +288,6 @@ Supernodes find_supernodes(const BlockGraph& graph, const EliminationTree& tree)
 
 namespace {
 
-using List = std::vector<std::uint32_t>;
-
 /// Columns, and rows of all fronts, up to which plans are made on the calling thread.
 constexpr std::size_t kSmallPlan = 1024;
 

@@ -263,7 +263,6 @@ class AlongDirections {
   std::vector<double> moved_, delta_;
 };
 
-using Vector = Eigen::VectorXd;
 using Triplets = std::vector<Eigen::Triplet<double>>;
 
 /// More active constraints are solved for by conjugate gradients.

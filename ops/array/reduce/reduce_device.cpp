@@ -235,8 +235,6 @@ std::string tree_source(std::uint32_t local) {
 
 namespace {
 
-using codegen::text;
-
 // Enough workgroups to fill a large device several times; software devices run few threads.
 constexpr std::uint64_t kGroups = 1056, kSoftwareGroups = 16;
 

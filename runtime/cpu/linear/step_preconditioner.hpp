@@ -86,8 +86,6 @@ class BlockJacobi final : public StepPreconditioner<T> {
   Column<T> inverse_;
 };
 
-using codegen::Bits;
-
 /// P (Pᵀ A P)⁻¹ Pᵀ for the vectors P of a plan. The sum with D⁻¹ is symmetric and positive definite
 /// for any A. Sums have a fixed order.
 template <class T>

@@ -385,8 +385,6 @@ void DeviceSteps::accept() {
   if (!accepted_.known()) recorder_.submit(accepted_.accepting());
 }
 
-using codegen::Scalar;
-
 template <class Kernel>
 void NarrowCopies::record(CommandList& list, const Buffer& from, const Buffer& to) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);

@@ -621,8 +621,6 @@ void PartialSums::place_outputs(const std::vector<std::uint32_t>& positions) {
 
 namespace {
 
-using codegen::BufferRole;
-
 /// Blocks to an entry: with fewer of them, most invocations would take the detour.
 constexpr std::uint64_t kBlocksOfEntry = 8;
 

@@ -198,8 +198,6 @@ EngineOptions of_parts(EngineOptions options) {
 
 }  // namespace
 
-using codegen::Scalar;
-
 namespace {
 
 /// Writes numbers as wide as sums before the next submission.
@@ -409,8 +407,6 @@ void PartEngine::set_point(std::span<const double> x) {
   problem_.write(v_.x, x);
   steps_->moved();
 }
-
-using codegen::Scalar;
 
 namespace {
 

@@ -459,8 +459,6 @@ void add_check(Command app) {
   add_check_view(command);
 }
 
-using nlohmann::ordered_json;
-
 ordered_json in_a_process(const std::string& check, const std::function<ordered_json()>& work,
                           double seconds) {
   std::string said;
