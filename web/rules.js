@@ -155,6 +155,10 @@ export class LostColumns {
   static mayBeLost(square, moved, cost) {
     return moved !== 0 && vanishedShare ** 2 * 2 * cost >= square * moved * moved;
   }
+  /** Where an unknown changes by its own size, or by its way, residuals change by their rounding. */
+  static hasVanished(square, size, cost) {
+    return square === 0 || (size !== 0 && vanishedShare ** 2 * 2 * cost >= square * size * size);
+  }
   static isLost(square, squareAtStart) {
     return square < vanishedShare ** 2 * squareAtStart;
   }

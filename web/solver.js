@@ -1,4 +1,5 @@
 // Levenberg-Marquardt over a model.
+import { stepBeside } from "./beside.js";
 import {
   Factor, Iteration, conjugateGradients, dearestFactor, dot, solveByRows, vanishingShare, widestTested,
 } from "./linear.js";
@@ -397,6 +398,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   const lost = new LostColumns();
   let rules, point, iteration = 0, linear = 0, end;
   let initial, begin, left;  // the first cost; x at the start and before a turn
+  let looked;                // cost beside which leaveSaddle() looked
   let radius;                // where the last step was accepted
   /** Moves to x. */
   const enter = async (cost) => {
@@ -494,6 +496,39 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     left = x.slice();
     return columns.length > 0 && turn(here, columns, squares.slice());
   };
+  /** At an end where columns have vanished: true if the solve goes on from a better point beside it. */
+  const leaveSaddle = async () => {
+    const { squares, model, pinned } = stepper, { cost } = point;
+    if (end.status !== "convergence" || stepper.isRough || looked === cost || !(cost > 0) ||
+        iteration >= options.maxIterations)
+      return false;
+    looked = cost;
+    const flat = [], from = x.slice();
+    for (let c = 0; c < model.m; ++c) {
+      const k = model.scalarOf[c], size = Math.max(Math.abs(x[k]), Math.abs(x[k] - begin[k]));
+      if (k >= 0 && pinned[c] === 0 && LostColumns.hasVanished(squares[c], size, cost)) flat.push(k);
+    }
+    if (flat.length === 0) return false;
+    const move = (direction, length) => {
+      x.set(from);
+      for (const [k, factor] of direction) {
+        x[k] += factor * length;
+        if (model.lower !== undefined) x[k] = Math.min(Math.max(x[k], model.lower[k]), model.upper[k]);
+      }
+    };
+    const best = await stepBeside(flat, cost, Math.max(options.functionTolerance, 64 * stepper.unit) * cost,
+                                  (...step) => (move(...step), stepper.cost(x)));
+    move(best?.direction ?? [], best?.length);
+    await moveTo(x);
+    if (best === undefined) return false;
+    ++iteration;
+    stepper.forget();
+    restart();
+    await enter(point.cost);
+    rules.openPoint();
+    await limits();
+    return true;
+  };
   /** One step with its decision; undefined if the caller has ended the solve. */
   const advance = async () => {
     if (changed(stepper)) {
@@ -538,7 +573,8 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   await limits();
   for (;;) {
     if (end !== undefined) {
-      if (end.stopped || !stepper.isRough) break;
+      if (await guarded(leaveSaddle)) continue;
+      if (end?.stopped || !stepper.isRough) break;
       await guarded(refine);
       await limits();
       continue;

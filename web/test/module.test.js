@@ -1,44 +1,11 @@
 // The module alone, on problems that are written here.
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
 import { after, test } from "node:test";
 
 import { load } from "../topograd.js";
-import { code, indices, near, removeFolders, write } from "./problems.js";
+import { certified, chain, code, indices, misra, misraX, misraY, near, removeFolders, write } from "./problems.js";
 
 after(removeFolders);
-
-const misraX = [77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1,
-                689.1, 760.0];
-const misraY = [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.40,
-                75.47, 81.78];
-
-/** NIST's Misra1a: y = b1 (1 - exp(-b2 x)). */
-function misra(start, more = {}) {
-  const rows = misraX.length;
-  return [{
-    name: "Misra1a", scalars: 2,
-    arrays: [{ name: "b", offset: 0, width: 2, blocks: 1 }],
-    terms: [{
-      name: "fit", rows: 1, instances: rows, parameters: 2, data: 2, cost: "cost",
-      jacobian: "rows", index: indices(...misraX.map(() => [0, 1])),
-      numbers: Float64Array.from([...misraX, ...misraY]),
-    }],
-    x: Float64Array.from(start), ...more,
-  }, `
-export function rows(p, d, u, out) {
-  const e = Math.exp(-p[1] * d[0]);
-  out[0] = p[0] * (1 - e) - d[1];
-  out[1] = 1 - e;
-  out[2] = p[0] * d[0] * e;
-}
-export function cost(p, d, u, out) {
-  const out3 = new Float64Array(3);
-  rows(p, d, u, out3);
-  out[0] = out3[0] ** 2 / 2;
-}`];
-}
-const certified = { b1: 2.3894212918e2, b2: 5.5015643181e-4, cost: 1.2455138894e-1 / 2 };
 
 /** The point of a unit circle, held by a manifold, that is nearest to (3, 4). */
 function circle() {
@@ -60,37 +27,6 @@ export function plus(p, d, u, t, out) {
   out.set([c * p[0] - s * p[1], s * p[0] + c * p[1]]);
 }
 export function basis(p, d, u, out) { out.set([-p[1], 0, p[0], 0]); }`];
-}
-
-/** A chain of points; neighbours are one apart, and the ends are held by springs. */
-function chain(points) {
-  const between = points - 1;
-  const index = [];
-  for (let k = 0; k < between; ++k) index.push([2 * k, 2 * k + 1, 2 * k + 2, 2 * k + 3]);
-  const none = new Float64Array(0);
-  return [{
-    name: "chain", scalars: 2 * points,
-    arrays: [{ name: "points", offset: 0, width: 2, blocks: points }],
-    terms: [
-      { name: "spring", rows: 1, instances: between, parameters: 4, data: 0,
-        cost: "cost", jacobian: "rows", index: indices(...index), numbers: none },
-      { name: "end", rows: 2, instances: 2, parameters: 2, data: 2,
-        cost: "endCost", jacobian: "endRows",
-        index: indices([0, 1], [2 * points - 2, 2 * points - 1]),
-        // Two columns, as differences of codes: 0 and 1.3 times the number of springs; 0 and 0.
-        numbers: { values: Float64Array.from([0, 1.3 * between]),
-                   codes: Uint32Array.from([0, 2, -2, 0]) } },
-    ],
-    x: Float64Array.from({ length: 2 * points },
-                         (_, k) => k % 2 === 0 ? 0.65 * k : Math.sin(k) / 20),
-  }, `
-export function rows(p, d, u, out) {
-  const x = p[2] - p[0], y = p[3] - p[1], l = Math.hypot(x, y);
-  out.set([l - 1, -x / l, -y / l, x / l, y / l]);
-}
-export function cost(p, d, u, out) { out[0] = (Math.hypot(p[2] - p[0], p[3] - p[1]) - 1) ** 2 / 2; }
-export function endRows(p, d, u, out) { out.set([p[0] - d[0], p[1] - d[1], 1, 0, 0, 1]); }
-export function endCost(p, d, u, out) { out[0] = ((p[0] - d[0]) ** 2 + (p[1] - d[1]) ** 2) / 2; }`];
 }
 
 test("Misra1a reaches NIST's certified values from both of its starts", async () => {
@@ -217,80 +153,9 @@ test("wrong files are refused", async () => {
   await assert.rejects(load("nowhere"), code("argument", /nowhere/));
 });
 
-test("wrong names, numbers and options are refused", async () => {
-  const p = await load(write(...misra([500, 0.0001])));
-  assert.throws(() => p.parameters("c"), code("argument", /one of the arrays b, got "c"/));
-  assert.throws(() => p.set("b", [1]), code("argument", /expected 2 numbers, got 1/));
-  assert.throws(() => p.set("b", [1, NaN]), code("nonfinite", /got NaN at 1/));
-  assert.throws(() => p.set("b", ["1", 2]), code("nonfinite", /got 1 at 0/));
-  assert.throws(() => p.set("x", [1]), code("argument", /residuals fit, got "x"/));
-  assert.throws(() => p.pin("b", 1, [1, 2]), code("argument", /from 0 to 0, got 1/));
-  await assert.rejects(p.minimize({ iterations: 3 }), code("argument", /got "iterations"/));
-  await assert.rejects(p.minimize({ maxIterations: 1.5 }), code("argument", /whole number/));
-  await assert.rejects(p.minimize({ functionTolerance: NaN }), code("argument", /got NaN/));
-  await assert.rejects(p.minimize({ linearSolver: "lu" }), code("argument", /factor, cg, got lu/));
-  const first = p.solve();
-  await first.next();
-  await assert.rejects(p.minimize(), code("busy", /being solved/));
-  await first.return();
-});
-
 test("a start whose cost is not finite is refused", async () => {
   const p = await load(write(...misra([500, -1e9])));
   await assert.rejects(p.minimize(), code("nonfinite", /the cost of the start is (Infinity|NaN)/));
-});
-
-/** WebGPU with an adapter that has these limits, and no device. */
-const adapter = (limits) => ({
-  requestAdapter: async () => ({
-    limits, info: { description: "none" },
-    requestDevice: async () => { throw new Error("there is no device"); },
-  }),
-});
-const ample = { maxStorageBufferBindingSize: 2 ** 30, maxBufferSize: 2 ** 30 };
-
-test("without WebGPU the problem is solved in JavaScript, unless a caller insists", async () => {
-  const address = write(...misra([500, 0.0001]));
-  const no = { requestAdapter: async () => null };
-  const p = await load(address, { gpu: no });
-  assert.equal(p.device, "JavaScript");
-  assert.match(p.reason, /small: 2 unknowns/);
-  assert.equal((await p.minimize()).device, "JavaScript");
-  await assert.rejects(load(address, { device: "webgpu", gpu: no }), code("adapter", /no adapter/));
-  await assert.rejects(load(address, { device: "gpu" }), code("argument", /got gpu/));
-  await assert.rejects(load(address, { precision: "f16" }), code("argument", /mixed, f32, got f16/));
-  const f32 = { device: "webgpu", precision: "f32", gpu: adapter(ample) };
-  await assert.rejects(load(address, f32), code("file", /with --f32/));
-  for (const device of ["automatic", "javascript"])
-    await assert.rejects(load(address, { device, precision: "f32" }), code("file", /with --f32/));
-  assert.equal((await load(address, { device: "javascript" })).device, "JavaScript");
-  const large = await load(write(...chain(2000)), { gpu: no });
-  assert.match(large.reason, /no adapter/);
-});
-
-test("buffers beyond the adapter's limits, and a device that does not open", async () => {
-  const small = adapter({ ...ample, maxStorageBufferBindingSize: 256 });
-  const asked = await load(write(...misra([500, 0.0001])), { device: "webgpu", gpu: small });
-  await assert.rejects(asked.minimize(), code("limit", /has at most 256 \(maxStorageBufferBindingSize\)/));
-  assert.deepEqual([...asked.parameters("b")], [500, 0.0001]);
-  for (const gpu of [small, adapter(ample)]) {
-    const p = await load(write(...chain(2000)), { gpu });
-    assert.equal(p.device, "WebGPU (none), mixed");
-    assert.equal((await p.minimize({ maxIterations: 2 })).device, "JavaScript");
-    assert.equal(p.device, "JavaScript");
-    assert.match(p.reason, /at most 256|there is no device/);
-  }
-});
-
-const noNpm = spawnSync("npm", ["--version"]).status !== 0 ? "no npm" : false;
-test("npm packs the module, its types and its README in 60 kB", { skip: noNpm }, () => {
-  const folder = new URL("..", import.meta.url);
-  const [packed] = JSON.parse(execFileSync("npm", ["pack", "--dry-run", "--json", "--offline"],
-                                           { cwd: folder, stdio: ["ignore", "pipe", "ignore"] }));
-  const names = packed.files.map(({ path }) => path);
-  for (const name of ["topograd.js", "gpu.js", "wgsl.js", "topograd.d.ts", "README.md", "package.json"])
-    assert.ok(names.includes(name), name);
-  assert.ok(packed.size <= 60e3, `${packed.size} bytes`);
 });
 
 test("in Node, WebGPU is that of the package webgpu", async (t) => {
