@@ -145,14 +145,14 @@ void for_pieces_in_child(std::size_t count,
 }  // namespace detail
 
 int pool_threads() {
-  static const int count = [] {
+  static const int kCount = [] {
     cpu_set_t set;
     CPU_ZERO(&set);
     if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
       return CPU_COUNT(&set);
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }();
-  return count;
+  return kCount;
 }
 
 }  // namespace topograd::ir

@@ -20,10 +20,10 @@ constexpr Precision kPrecisions[] = {Precision::f32, Precision::f64};
 
 // The compiler's messages about a shader, warnings included.
 std::string complaints(const KernelSource& source) {
-  static const shaderc::Compiler compiler;
+  static const shaderc::Compiler kCompiler;
   shaderc::CompileOptions options;
   options.SetTargetEnvironment(shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
-  return compiler.CompileGlslToSpv(source.glsl, shaderc_compute_shader, "kernel", options)
+  return kCompiler.CompileGlslToSpv(source.glsl, shaderc_compute_shader, "kernel", options)
       .GetErrorMessage();
 }
 
