@@ -313,13 +313,13 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
   const MapInput input{flags, {}};
   map_into(one, {&input, 1}, {&ones, 1}, {}, options);
   scan_into(Reduction::sum, ones, positions, false, options);
-  Slice last = positions;
-  last.first = x.size - 1;
-  last.size = 1;
+  Slice end = positions;
+  end.first = x.size - 1;
+  end.size = 1;
   const Slice number = make_slice(Type::u32, 1);
   const Slice zero_index = make_slice(Type::u32, 1);
   *zero_index.write<std::uint32_t>() = 0;
-  gather_into(last, zero_index, number, IndexCheck::none, options);
+  gather_into(end, zero_index, number, IndexCheck::none, options);
   Slice output = make_slice(x.type, *number.read<std::uint32_t>(), "compact");
   if (output.size == 0) return output;
   const auto on_cpu = [&](auto element) {

@@ -150,8 +150,8 @@ const LoadedKernel& serving_kernel(Context& context, const CommandList& list, Te
 }
 
 const Buffer& no_buffer() {
-  static const Buffer none;
-  return none;
+  static const Buffer kNone;
+  return kNone;
 }
 
 using codegen::Accumulation;

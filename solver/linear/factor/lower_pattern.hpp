@@ -38,13 +38,13 @@ inline SparseMatrix scaled_by(const Eigen::VectorXd& scale, const SparseMatrix& 
 
 /// The rows and columns of a lower triangle that `kept` lists.
 inline SparseMatrix lower_part(const SparseMatrix& lower, std::span<const std::uint32_t> kept) {
-  constexpr int kNone = -1;
-  std::vector<int> position(static_cast<std::size_t>(lower.cols()), kNone);
+  constexpr int kAbsent = -1;
+  std::vector<int> position(static_cast<std::size_t>(lower.cols()), kAbsent);
   for (std::size_t k = 0; k < kept.size(); ++k) position[kept[k]] = static_cast<int>(k);
   std::vector<Eigen::Triplet<double> > entries;
   for (const std::uint32_t c : kept)
     for (SparseMatrix::InnerIterator it(lower, static_cast<Eigen::Index>(c)); it; ++it)
-      if (const int row = position[static_cast<std::size_t>(it.row())]; row != kNone)
+      if (const int row = position[static_cast<std::size_t>(it.row())]; row != kAbsent)
         entries.emplace_back(row, position[c], it.value());
   const auto size = static_cast<Eigen::Index>(kept.size());
   SparseMatrix out(size, size);
