@@ -527,7 +527,7 @@ TracedPath trace_element(const RowsOfElement& call, const ProblemState& state, M
                          std::span<const double> data, std::span<const bool> script,
                          const Caller& caller) {
   const BranchScope::Element element{&trace, indices, data};
-  const BranchScope scope(state, point, &element, script);
+  const BranchScope branches(state, point, &element, script);
   TracedPath path =
       trace_path([&](std::vector<Value>& rows) { call(Element(trace), rows); }, caller);
   path.forms = trace.forms;
