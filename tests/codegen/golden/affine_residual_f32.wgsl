@@ -1,4 +1,5 @@
-// of the SPIR-V module b4dd075b2e8b1d83, without doubles
+// of the GLSL d3bfd012e2e90ff88ec46c64959fe52d
+// and the SPIR-V module 5b31942392eab460c4a6c6c10df27cfe, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,

@@ -1,4 +1,5 @@
-// of the SPIR-V module 3db7f10d7567fdbc, without doubles
+// of the GLSL 0345f96ff7bd1de9b34926549e95fb43
+// and the SPIR-V module 929114f980abdf0de93d6532a0e072c6, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,

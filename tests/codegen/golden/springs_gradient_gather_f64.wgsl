@@ -1,4 +1,5 @@
-// of the SPIR-V module 8c585841cbadad3c, without doubles
+// of the GLSL b8b5eb3eeec7837d4241e54175c09311
+// and the SPIR-V module 428337c01371342376f284c69a9f9b8e, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,

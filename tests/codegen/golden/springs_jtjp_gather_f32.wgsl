@@ -1,4 +1,5 @@
-// of the SPIR-V module 350ee1f0030a156c, without doubles
+// of the GLSL d2320a7f908bf80bac1c845389b0c94d
+// and the SPIR-V module 5e4eb5fa68c937eddb3070448acce627, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,

@@ -1,4 +1,5 @@
-// of the SPIR-V module fb54fbeb1a6fcc28, without doubles
+// of the GLSL d4bfe11f0747f8f9d2887056ab0ff5c2
+// and the SPIR-V module c6177b816a8f4d2d354d760461d6a87c, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,

@@ -1,4 +1,5 @@
-// of the SPIR-V module 85118014b7fd10c2, without doubles
+// of the GLSL f1f22f0d053f0a38150cf6062049511e
+// and the SPIR-V module afaa429df265fa1b53d0e9d7cd5cf6a5, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,

@@ -1,4 +1,5 @@
-// of the SPIR-V module 92d2cb57d407d9db, without doubles
+// of the GLSL bb86cc12eb7446c1b15b67c204701dad
+// and the SPIR-V module 60b02718cd6a6048f3392095432077e1, without doubles
 struct ScalarsBuffer_ {
   scalars_: array<f32>,
 }

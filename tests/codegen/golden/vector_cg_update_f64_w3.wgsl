@@ -1,4 +1,5 @@
-// of the SPIR-V module 4813d748c80412eb, without doubles
+// of the GLSL 3ff4d9b0822895961f9155dc739fadea
+// and the SPIR-V module 139fba2ac335cbd971767c4e8da224c0, without doubles
 struct DecisionBuffer_ {
   decision_: array<vec2<u32>>,
 }
