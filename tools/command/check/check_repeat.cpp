@@ -321,6 +321,12 @@ ordered_json on_cpu(int threads) {
   return out;
 }
 
+/// A machine without a device, or whose device has no such float64, says so.
+bool is_absence(const Error& error) {
+  return error.code() == ErrorCode::NoLoader || error.code() == ErrorCode::NoDriver ||
+         error.code() == ErrorCode::NoDevice || error.code() == ErrorCode::Unsupported;
+}
+
 /// The same for one problem with a device that runs the kernels; empty without one.
 ordered_json on_device(const PortableRow& row, const std::string& device, Float64 float64) {
   ordered_json out = {{"rows", ordered_json::array()}};
@@ -331,10 +337,7 @@ ordered_json on_device(const PortableRow& row, const std::string& device, Float6
   try {
     add_hashes(row, *made, out);
   } catch (const Error& error) {
-    const bool absent =
-        error.code() == ErrorCode::NoLoader || error.code() == ErrorCode::NoDriver ||
-        error.code() == ErrorCode::NoDevice || error.code() == ErrorCode::Unsupported;
-    if (!absent || !device.empty()) throw;
+    if (!is_absence(error) || !device.empty()) throw;
     return {};
   }
   if (float64 == Float64::emulated)
@@ -386,8 +389,7 @@ void add_devices(ordered_json& report, const std::string& device, Float64 only, 
                    in_a_process(
                        "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::InvalidArgument || error.code() == ErrorCode::NoDevice)
-          throw;
+        if (error.code() == ErrorCode::InvalidArgument || is_absence(error)) throw;
         report["failures"].push_back(
             {{"name", row.name}, {"float64", name(float64)}, {"error", error.what()}});
         report["broken"] = true;
