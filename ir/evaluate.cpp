@@ -64,7 +64,7 @@ template <class T>
 T normal_cdf(T x) {
   using Wide = long double;
   constexpr Wide kInverseSqrt2 = 0.707106781186547524400844362104849039L;
-  // What 1 / √2 is more than the constant, which has 64 bits on x86 and 113 on aarch64.
+  // 1 / √2 minus the constant, which has 64 bits on x86 and 113 on aarch64.
   static const Wide kRest = -std::fma(kInverseSqrt2, kInverseSqrt2, -0.5L) / (2 * kInverseSqrt2);
   if (std::isnan(x)) return x;
   const Wide z = -x * kInverseSqrt2;

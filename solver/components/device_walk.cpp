@@ -562,7 +562,7 @@ std::string parts_source(const LaneProgram& program, Precision precision) {
   return codegen::write_functions(programs, precision);
 }
 
-/// What the two ways to walk declare differently.
+/// Returns the declarations in which the two ways to walk differ.
 std::string lanes_source(std::uint32_t lanes, std::size_t rows, std::uint32_t unknowns) {
   if (lanes == 1) {
     const bool unrolled = unknowns <= kLargestUnrolled;

@@ -47,7 +47,7 @@ std::string obstacle_of_walk(const ComponentGroup& group, Precision precision,
 /// function_tolerance, by the number of steps, or where no step lowers the cost.
 struct WalkKernel {
   std::string source;
-  /// Of each component: 1, or those of a workgroup, which holds its numbers in shared memory.
+  /// A component has 1, or those of a workgroup, which holds its numbers in shared memory.
   std::uint32_t invocations = 1;
   std::vector<std::uint32_t> tables;  ///< follow the numbers that components share
 };

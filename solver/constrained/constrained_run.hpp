@@ -1,4 +1,4 @@
-// What the outer loops of constrained solves share: rows, units, penalties, inner solves.
+// The outer loops of constrained solves share rows, units, penalties and inner solves.
 #pragma once
 
 #include "../../frontend/inspect/problem_use.hpp"

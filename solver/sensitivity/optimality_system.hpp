@@ -30,7 +30,7 @@ class SymmetricSolver {
     std::uint32_t column = 0;
     double pivot = 0;  ///< of the scaled matrix, or the smallest eigenvalue over the largest
   };
-  /// What a positive semidefinite matrix says about one unknown of H u = b.
+  /// A positive semidefinite matrix says this about one unknown of H u = b.
   enum class Unknown : std::uint8_t {
     determined,
     singular,  ///< not unique

@@ -1,4 +1,4 @@
-// What a Solver has: its problem, options, model, engines and steps, their watch and description.
+// A Solver's state: its problem, options, model, engines and steps, their watch and description.
 #pragma once
 
 #include "../../frontend/inspect/problem_use.hpp"
@@ -106,7 +106,7 @@ class SolveSession {
 };
 
 std::vector<TopologySummary> topologies_of(const ProblemModel& model);
-/// What the residuals of all processes read.
+/// Blocks and rows that the residuals of all processes leave out.
 struct ProblemReads {
   std::vector<UnreadBlock> unread;  ///< blocks that nothing reads
   std::uint64_t left_out = 0;       ///< rows with weight 0

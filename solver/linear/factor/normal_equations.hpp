@@ -216,8 +216,8 @@ class NormalSystem {
   virtual double entries() const = 0;
   virtual double flops() const = 0;
   virtual std::uint64_t vanished() const { return 0; }
-  /// What pivots that vanished may hide: the most by which the model could fall further than at
-  /// this solution, if each was just below the share at which it vanishes. Rounding alone for
+  /// Returns the most by which the model could fall further than at this solution, if each pivot
+  /// that vanished was just below the share at which it does. Rounding alone for
   /// directions in which the right side is zero, such as those of a gauge.
   virtual double hidden_decrease(const Eigen::VectorXd& /*solution*/) const { return 0; }
 };
