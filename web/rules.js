@@ -153,7 +153,7 @@ export class LostColumns {
   }
   /** Over all the way that the unknown has moved, it would change residuals by their rounding. */
   static mayBeLost(square, moved, cost) {
-    return moved !== 0 && vanishedShare ** 2 * 2 * cost >= square * moved * moved;
+    return moved !== 0 && LostColumns.hasVanished(square, moved, cost);
   }
   /** Where an unknown changes by its own size, or by its way, residuals change by their rounding. */
   static hasVanished(square, size, cost) {

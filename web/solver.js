@@ -398,7 +398,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   const lost = new LostColumns();
   let rules, point, iteration = 0, linear = 0, end;
   let initial, begin, left;  // the first cost; x at the start and before a turn
-  let looked;                // cost beside which leaveSaddle() looked
+  let looked;                // cost at leaveSaddle()
   let radius;                // where the last step was accepted
   /** Moves to x. */
   const enter = async (cost) => {
@@ -458,6 +458,14 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     x.set(to);
     await enter(await stepper.cost(x));
   };
+  /** Goes on from x. */
+  const beginAgain = async (cost) => {
+    stepper.forget();
+    restart();
+    await enter(cost);
+    rules.openPoint();
+    end = undefined;
+  };
   /** Goes on with these columns where they began, if they were there. */
   const turn = async (here, columns, squares) => {
     if (!lost.mayTurn || iteration >= options.maxIterations) return false;
@@ -470,11 +478,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
       return false;
     }
     lost.turn(cost, here);
-    stepper.forget();
-    restart();
-    await enter(point.cost);
-    rules.openPoint();
-    end = undefined;
+    await beginAgain(point.cost);
     return true;
   };
   /** At an end, or where steps are stuck: true if the solve goes on from another point. */
@@ -496,7 +500,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     left = x.slice();
     return columns.length > 0 && turn(here, columns, squares.slice());
   };
-  /** At an end where columns have vanished: true if the solve goes on from a better point beside it. */
+  /** At an end with vanished columns: true if the solve goes on from a better point. */
   const leaveSaddle = async () => {
     const { squares, model, pinned } = stepper, { cost } = point;
     if (end.status !== "convergence" || stepper.isRough || looked === cost || !(cost > 0) ||
@@ -519,13 +523,13 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     const best = await stepBeside(flat, cost, Math.max(options.functionTolerance, 64 * stepper.unit) * cost,
                                   (...step) => (move(...step), stepper.cost(x)));
     move(best?.direction ?? [], best?.length);
-    await moveTo(x);
-    if (best === undefined) return false;
+    const there = await stepper.cost(x);
+    if (best === undefined) {
+      await enter(there);
+      return false;
+    }
     ++iteration;
-    stepper.forget();
-    restart();
-    await enter(point.cost);
-    rules.openPoint();
+    await beginAgain(there);
     await limits();
     return true;
   };
