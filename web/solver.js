@@ -39,23 +39,40 @@ export function turnsOf(signal) {
   return { paused, seconds: () => (performance.now() - begin) / 1000 };
 }
 
-const scale = new Float64Array(widestTested);
+/** Square that is left of a column of norm 1 that depends on others, and their least share in it. */
+const leastPivot = 1e-12, leastShare = 1e-3;
 
-/** True if a symmetric matrix is singular up to rounding. Overwrites the part above its diagonal. */
-function isSingular(a, n) {
-  for (let i = 0; i < n; ++i) {
-    if (!(a[i * n + i] > 0)) return true;
-    scale[i] = 1 / Math.sqrt(a[i * n + i]);
-  }
+/**
+ * Columns of a block that depend on each other, set by set.
+ *
+ * @param a the lower triangle of its JᵀJ, with n numbers in a row; overwritten
+ */
+function dependentSets(a, n) {
+  const scale = Array.from({ length: n }, (_, i) => a[i * n + i] > 0 ? 1 / Math.sqrt(a[i * n + i]) : 0);
+  for (let i = 0; i < n; ++i) for (let j = 0; j <= i; ++j) a[i * n + j] *= scale[i] * scale[j];
+  const depends = [], set = scale.map((_, k) => k);
   for (let j = 0; j < n; ++j) {
     for (let i = j; i < n; ++i) {
-      let sum = a[i * n + j] * scale[i] * scale[j];
-      for (let k = 0; k < j; ++k) sum -= a[k * n + i] * a[k * n + j];
-      if (i === j && !(sum > 1e-12)) return true;
-      a[j * n + i] = i === j ? Math.sqrt(sum) : sum / a[j * n + j];
+      let sum = a[i * n + j];
+      for (let k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
+      a[i * n + j] = i > j ? a[j * n + j] > 0 ? sum / a[j * n + j] : 0 : sum > leastPivot ? Math.sqrt(sum) : 0;
+    }
+    if (!(a[j * n + j] > 0)) depends.push(j);
+  }
+  for (const j of depends) {
+    const share = new Float64Array(j);  // of the columns before it
+    for (let i = j; i-- > 0;) {
+      if (!(a[i * n + i] > 0)) continue;
+      let sum = a[j * n + i];
+      for (let k = i + 1; k < j; ++k) sum -= a[k * n + i] * share[k];
+      share[i] = sum / a[i * n + i];
+      if (!(Math.abs(share[i]) > leastShare)) continue;
+      const to = Math.min(set[i], set[j]), from = Math.max(set[i], set[j]);
+      for (let k = 0; k <= j; ++k) if (set[k] === from) set[k] = to;
     }
   }
-  return false;
+  const sets = set.map((first) => set.flatMap((other, k) => other === first ? [k] : []));
+  return sets.filter((columns, k) => columns.length > 1 && columns[0] === k);
 }
 
 /** Evaluates points, and makes steps from them. */
@@ -177,30 +194,32 @@ export class Stepper {
     this.isSummed = true;
   }
 
-  /** True while an earlier factor serves, and with it the blocks that were singular then. */
+  /** True while an earlier factor serves, and with it the columns that depended on each other then. */
   get #reuses() {
     return this.options.reuseFactor === true && this.factored !== undefined;
   }
 
-  /** The diagonal for the damping: blocks that residuals do not determine are damped alike. */
+  /** The diagonal for the damping: columns that depend on each other within a block are damped alike. */
   #diagonal() {
-    const { model: { nodes }, squares } = this;
+    const { squares } = this;
     if (!this.#seesBlocks) return squares;
-    if (!this.#reuses) this.#findSingular();
+    if (!this.#reuses) this.#findDependent();
     const out = squares.slice();
-    for (const k of this.singular)
-      out.fill(squares.subarray(nodes[k], nodes[k + 1]).reduce((a, b) => Math.max(a, b), 0), nodes[k], nodes[k + 1]);
+    for (const columns of this.alike) {
+      const largest = columns.reduce((most, c) => Math.max(most, squares[c]), 0);
+      for (const c of columns) out[c] = largest;
+    }
     return out;
   }
 
-  #findSingular() {
+  #findDependent() {
     const { nodes } = this.model;
-    this.singular = [];
+    this.alike = [];
     if (this.factor !== undefined) this.#sum();
     for (let k = 0; k + 1 < nodes.length; ++k) {
       const first = nodes[k], width = nodes[k + 1] - first;
       if (width === 1 || width > widestTested || !this.#block(k, first, width)) continue;
-      if (isSingular(this.tested, width)) this.singular.push(k);
+      for (const columns of dependentSets(this.tested, width)) this.alike.push(columns.map((c) => first + c));
     }
   }
 

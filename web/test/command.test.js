@@ -1,40 +1,14 @@
-// Problems that the command exports, against the solutions that it finds itself. The variable
-// TOPOGRAD names the command, TOPOGRAD_SOURCE_DIR the folder with samples/data and tests/data.
+// Problems that the command exports, against the solutions that it finds itself.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 
-const command = process.env.TOPOGRAD;
-const source = process.env.TOPOGRAD_SOURCE_DIR ?? join(import.meta.dirname, "../..");
-const skip = command === undefined ? "TOPOGRAD does not name the command" : false;
-const folder = mkdtempSync(join(tmpdir(), "topograd-"));
-after(() => rmSync(folder, { recursive: true }));
+import { folder, load, native, removeFolder, run, skip, source } from "./command.js";
 
-function run(...args) {
-  return execFileSync(command, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-}
-
-let exported = 0;
-/** Exports a problem, and returns it as loaded by the module beside it. */
-async function load(args) {
-  const out = join(folder, `problem${++exported}`);
-  run("export", "web", ...args, "--out", out);
-  const address = pathToFileURL(out + "/");
-  const module = await import(new URL("topograd.js", address).href);
-  return { p: await module.load(address), out };
-}
-
-/** The report of a solve by the command. */
-function native(args) {
-  const report = join(folder, "report.json");
-  run("solve", ...args, "--backend", "cpu", "--quiet", "--json", report);
-  return JSON.parse(readFileSync(report, "utf8"));
-}
+after(removeFolder);
 
 function close(got, expected, share, what) {
   assert.ok(Math.abs(got - expected) <= share * Math.abs(expected), `${what}: ${got}, ${expected}`);
