@@ -151,7 +151,10 @@ export class Stepper {
     model.plus(x, minus, 1, this.trial);
     let square = 0, scaledX = 0, scaledStep = 0;
     for (let k = 0; k < model.n; ++k) {
-      const v = x[k] - this.trial[k];
+      const c = model.columnOf[k], { lower, upper } = model;
+      // The difference would lose the digits of a gradient that is small beside x.
+      const v = c < 0 || model.curved[k] !== 0 ? x[k] - this.trial[k]
+        : lower === undefined ? -minus[c] : Math.max(Math.min(-minus[c], x[k] - lower[k]), x[k] - upper[k]);
       point.gradientMax = v === v ? Math.max(point.gradientMax, Math.abs(v)) : NaN;
       square += v * v;
     }

@@ -41,3 +41,10 @@ test("only columns that depend on each other are damped alike", { skip }, async 
   problem.solver = { max_iterations: 12 };
   await compareSteps(problem, {}, 8);
 });
+
+test("a gradient that is small beside an unknown is not zero", { skip }, async () => {
+  const problem = fit("1e-12 * (a + b * x) / (1 + c * x)", { a: 1, b: 1, c: 1 }, [0.4, 1, 2, 3], [4e-13, 2e-12, 1e-12, 3e-12]);
+  const { steps, report } = await compareSteps(problem, {}, 5);
+  assert.ok(steps[0].gradient > 0);
+  near(steps[0].gradient / report.history[1].gradient_max_norm, 1, 1e-6);
+});
