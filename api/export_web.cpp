@@ -7,10 +7,12 @@
 #include "../ir/error.hpp"
 #include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
+#include "../solver/host/tangent_space.hpp"
 #include "../solver/linear/cholesky.hpp"
 #include "../solver/linear/factor/elimination.hpp"
 #include "../solver/model/model.hpp"
 #include "../solver/plan/decide.hpp"
+#include "../solver/step_control/newton_decrement.hpp"
 #include "compiled_source.hpp"
 #include "version.hpp"
 #include "web_files.hpp"
@@ -174,13 +176,26 @@ ordered_json data_columns(const ir::Batch& batch, Body& body) {
 
 /// Names the derivatives that the module needs of each term.
 enum class Derivatives {
-  jacobian,  ///< of residuals, for least squares
-  gradient,  ///< of the cost, and rows of residuals
-  hessian    ///< these, and second derivatives of the cost
+  jacobian,   ///< of residuals, for least squares
+  curvature,  ///< these, and second derivatives of the cost, for ends of least squares
+  gradient,   ///< of the cost, and rows of residuals
+  hessian     ///< these, and second derivatives of the cost
 };
 
+std::size_t fixed_count(const Problem& problem) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(problem.constant_mask(), [](std::uint8_t flag) { return flag != 0; }));
+}
+
+/// True if verdicts ask second derivatives, as in the library.
+bool has_few_unknowns(const Problem& problem) {
+  return !problem.has_manifolds() &&
+         problem.parameter_count() - fixed_count(problem) <= kMostCurved;
+}
+
 Derivatives derivatives_for(const Problem& problem, Method method) {
-  if (problem.energy_count() == 0) return Derivatives::jacobian;
+  if (problem.energy_count() == 0)
+    return has_few_unknowns(problem) ? Derivatives::curvature : Derivatives::jacobian;
   const bool first = method == Method::lbfgs || problem.has_manifolds();
   return first ? Derivatives::gradient : Derivatives::hessian;
 }
@@ -210,9 +225,9 @@ void add_arrays(const Problem& problem, Written& out) {
 /// their square. Beyond, a function for the product with a vector is called for each of them.
 constexpr std::size_t kMostOfHessian = 12;
 
-/// Adds the functions for methods that know a scalar cost alone.
-void add_scalar_functions(const runtime::Term& term, const std::string& title, bool second,
-                          ordered_json& header, Written& out) {
+/// Adds the functions for methods that know a scalar cost alone, and second derivatives.
+void add_scalar_functions(const runtime::Term& term, const std::string& title,
+                          Derivatives derivatives, ordered_json& header, Written& out) {
   const ir::Program& f = term.topology->program;
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
   const std::string number = std::to_string(out.header["terms"].size());
@@ -221,8 +236,9 @@ void add_scalar_functions(const runtime::Term& term, const std::string& title, b
     out.functions.push_back(
         {key + number, what + title, pass_program(pass, f, slots, term.energy, term.loss)});
   };
-  add("gradient", "gradient and cost ", runtime::Pass::cost_gradient);
-  if (!second) return;
+  if (derivatives != Derivatives::curvature)
+    add("gradient", "gradient and cost ", runtime::Pass::cost_gradient);
+  if (derivatives == Derivatives::gradient) return;
   if (slots.size() <= kMostOfHessian) {
     add("hessian", "upper triangle of the Hessian ", runtime::Pass::hessian);
   } else {
@@ -286,7 +302,7 @@ void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) 
     header["shaders"] = std::move(shaders);
   }
   if (derivatives != Derivatives::jacobian)
-    add_scalar_functions(term, title, derivatives == Derivatives::hessian, header, out);
+    add_scalar_functions(term, title, derivatives, header, out);
   add_index_columns(*term.batch, header, out.body);
   header["numbers"] = data_columns(*term.batch, out.body);
   out.header["terms"].push_back(std::move(header));
@@ -413,7 +429,11 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   add_arrays(problem, out);
   out.header["terms"] = ordered_json::array();
   const Derivatives derivatives = derivatives_for(problem, options.solver.method);
-  for (const runtime::Term& term : model.terms) add_term(term, derivatives, out);
+  for (const runtime::Term& term : model.terms) {
+    add_term(term, derivatives, out);
+    if (derivatives == Derivatives::curvature && has_corners(term.topology->program))
+      out.header["corners"] = true;
+  }
   add_manifolds(model, out);
   out.header["x"] = out.body.add(x);
   out.header["uniforms"] = out.body.add(model.uniforms);

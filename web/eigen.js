@@ -12,7 +12,7 @@
  * @param e scratch of n numbers
  * @returns false if it does not converge
  */
-function decompose(n, v, d, e) {
+export function decompose(n, v, d, e) {
   reduce(n, v, d, e);
   accumulate(n, v, d);
   e.copyWithin(0, 1, n);

@@ -6,6 +6,10 @@ const undampedLambda = 1e-15;
 const mostRadius = 1e36, mostWaits = 1024;
 /** Steps without a gain after which something other than their length may be wrong. */
 const stuck = 3;
+/** Steps that creep before one of second derivatives, which brings so many times what the last step brought. */
+const mostCreeps = 8, muchMore = 10;
+/** Dampings of such a step that are tried where only it can settle a verdict. */
+const mostTries = 11;
 
 /** Squares that leave the range of numbers say nothing. */
 export const outOfRange = "squares of residuals or derivatives underflow or overflow: scale the " +
@@ -127,9 +131,9 @@ export function outOfIterations(options) {
   return stopped(`maximum number of iterations reached: ${options.maxIterations}`);
 }
 /** @param contestable a step without damping may contradict it */
-export function reached(what, value, bound, contestable = false) {
+export function reached(what, value, bound, contestable = false, status = "convergence") {
   const message = `${what} ${value.toExponential(6)} <= ${bound.toExponential(6)}`;
-  return { ...verdict("convergence", message), contestable };
+  return { ...verdict(status, message), contestable };
 }
 
 /** Share of a column's norm at which it has vanished, and most turns back from such points. */
@@ -198,11 +202,18 @@ export class Rules {
    * @param looseSystems conjugate gradients follow the gradient's decrease
    * @param few so few unknowns that a step without damping costs little
    * @param unit of rounding
+   * @param curved second derivatives can be asked for
    */
-  constructor(options, looseSystems, few, unit) {
+  constructor(options, looseSystems, few, unit, curved) {
     this.o = options;
     this.unit = unit;
     this.few = few;
+    this.curved = curved;
+    this.exactGain = Infinity;  // by second derivatives at the point; infinite until it is known
+    this.exactWaits = this.mostExactWaits = 0;  // points until it is asked for again
+    this.creeps = 0;          // steps in turn that creep
+    this.mostCreeps = mostCreeps;
+    this.unsettled = 0;       // what a step without damping promised in vain
     this.region = new Region(options.initialTrustRegionRadius, options.maxTrustRegionRadius);
     this.forcing = new Forcing(looseSystems, options.linearTolerance);
     this.undampedFirst = options.method === "gauss_newton";
@@ -224,7 +235,7 @@ export class Rules {
   /** The largest cosine between the residuals and a column of the Jacobian, and its unit. */
   setPoint(point, initialCost) {
     this.point = point;
-    this.rowNoise = Infinity;
+    this.rowNoise = this.exactGain = Infinity;
     this.initialCost = initialCost;
     const start = residualNorm(initialCost), here = residualNorm(point.cost);
     this.leastNorm = Math.max(here, 1e-10 * start);
@@ -267,6 +278,66 @@ export class Rules {
   /** @param noise model.noise() at the point */
   setRowNoise(noise) {
     this.rowNoise = 8 * this.unit * Math.abs(this.point.cost) + noise;
+  }
+
+  /**
+   * A column that nearly vanishes contradicts the verdict of a change of the cost: second derivatives
+   * decide, and the more often they were asked in vain, the longer they are not asked again.
+   */
+  needsExactGain(change) {
+    const share = this.o.functionTolerance;
+    if (!this.curved || this.exactGain !== Infinity || Math.abs(change) > share * this.point.cost ||
+        this.#mayClaim(share))
+      return false;
+    return this.exactWaits === 0 || --this.exactWaits < 0;
+  }
+
+  /** @param gain Curvature.gain() at the point */
+  setExactGain(gain) {
+    this.exactGain = gain;
+    this.mostExactWaits = this.exactEnd === undefined ? Math.min(2 * this.mostExactWaits + 1, mostWaits) : 0;
+    this.exactWaits = this.mostExactWaits;
+  }
+
+  /** The end where second derivatives leave nothing to gain; undefined where they do, or were not asked. */
+  get exactEnd() {
+    return this.#endOfExact(0, this.o.functionTolerance * this.point.cost);
+  }
+
+  #endOfExact(change, resolution) {
+    if (!(this.exactGain <= resolution) || !(Math.abs(change) <= resolution)) return undefined;
+    return reached("function tolerance reached: |predicted cost change|:", this.exactGain, resolution, true);
+  }
+
+  /** The next step is of second derivatives: only it settles a verdict, or the linear model is no good. */
+  get wantsExactStep() {
+    return this.unsettled > 0 ||
+           (this.curved && !this.undampedFirst && this.creeps >= this.mostCreeps);
+  }
+
+  /** Most dampings of such a step that are tried. */
+  get exactTries() {
+    return this.unsettled > 0 ? mostTries : 1;
+  }
+
+  /** True if such a step is taken. @param change of the cost; 0 if none was found */
+  acceptsExact(change) {
+    if (change > Math.max(this.o.functionTolerance * this.point.cost, muchMore * this.lastChange)) {
+      this.lastChange = this.unsettled = 0;
+      return true;
+    }
+    this.creeps = 0;
+    this.mostCreeps = Math.min(2 * this.mostCreeps, mostWaits);
+    return false;
+  }
+
+  /** The end where a verdict was unsettled, and second derivatives know no step either; or undefined. */
+  get unsettledEnd() {
+    if (this.unsettled === 0) return undefined;
+    return reached(
+      "steps bring no more, but one without damping promises what the cost does not follow, and second " +
+        "derivatives know no minimum here (a curved valley): predicted cost change:",
+      this.unsettled, this.leastContradiction, false, "no_convergence");
   }
 
   /** True after the last step of several in turn that were refused or gained only rounding. */
@@ -340,6 +411,7 @@ export class Rules {
 
   /** The end after an accepted step, or undefined. `before` is the point that it led from. */
   afterTake(facts, step, before) {
+    this.creeps = step.dampedShare > 0.5 ? Math.min(this.creeps + 1, mostWaits) : 0;
     const end = this.#checkTaken(facts, step, before);
     if (end === undefined) this.exact = this.#mayLeaveOutDamping(step, facts.change);
     return end;
@@ -357,13 +429,13 @@ export class Rules {
       this.region.limit(0.25);
       return undefined;
     }
+    const settled = reached("function tolerance reached: cost change:", facts.change, costBound, true);
+    if (settles && this.exactGain <= costBound) return settled;
     if (!this.forcing.trustsLast() || this.#widen(step, facts.change, noise)) return undefined;
     if (!this.#mayClaim(Math.max(o.functionTolerance, settles ? 0 : o.parameterTolerance)))
       return undefined;
     if (promises && facts.gain < 0.05) return undefined;
-    return settles
-      ? reached("function tolerance reached: cost change:", facts.change, costBound, true)
-      : reached("parameter tolerance reached: step norm:", length, bound, true);
+    return settles ? settled : reached("parameter tolerance reached: step norm:", length, bound, true);
   }
 
   /**
@@ -384,6 +456,7 @@ export class Rules {
   refuse(facts, step) {
     const o = this.o, first = this.first;
     this.idleInARow = Math.min(this.idleInARow + 1, stuck + 1);
+    this.creeps = Math.min(this.creeps + 1, mostWaits);
     if (this.exact) {
       this.exact = false;
       this.waits = this.mostWaits = Math.min(2 * this.mostWaits + 1, mostWaits);
@@ -415,6 +488,7 @@ export class Rules {
       end = reached("function tolerance reached: |predicted cost change|:", first.expected,
                     resolution, true);
     }
+    end = this.#endOfExact(facts.change, resolution) ?? end;
     if (facts.valid) {
       this.invalidInARow = 0;
       if (vanished) this.region.limit(0.25);
@@ -438,17 +512,25 @@ export class Rules {
            ++first.hidden < 4;
   }
 
-  /** True if a step without damping does not contradict an end. Otherwise the solve goes on. */
-  agrees(undamped) {
+  /** What a step without damping must take from the cost to contradict an end. */
+  get leastContradiction() {
+    return Math.max(this.o.functionTolerance * this.point.cost, this.noise(), 1e-42 * this.initialCost);
+  }
+
+  /**
+   * What a step without damping says about an end: "agrees"; "goes on", with it or with damping from next
+   * to none; or "unsettled" where it promises much in vain again, so that second derivatives decide.
+   */
+  judgeUndamped(undamped) {
     const { point, region } = this, facts = this.judge(undamped), most = 0.5 / undampedLambda;
-    const least = Math.max(this.o.functionTolerance * point.cost, this.noise(),
-                           1e-42 * this.initialCost);
-    if (!facts.valid || !(undamped.decrease > least)) return true;
+    const least = this.leastContradiction;
+    if (!facts.valid || !(undamped.decrease > least)) return "agrees";
     this.exact = !facts.nonfinite && facts.change > least && this.accepts(facts);
-    if (!this.exact && !(this.retried - point.cost > least)) return true;
+    if (!this.exact && !(this.retried - point.cost > least))
+      return undamped.decrease > 100 * this.o.functionTolerance * point.cost ? "unsettled" : "agrees";
     if (this.exact) {
       if (region.radius < most) region.widen(most / region.radius, 2 * most);
-      return false;
+      return "goes on";
     }
     // It is too long: the damping grows from next to none.
     if (this.o.maxTrustRegionRadius >= defaults.maxTrustRegionRadius) region.restart(mostRadius);
@@ -457,7 +539,7 @@ export class Rules {
     this.first = noTrial();
     this.refusedRadius = Infinity;
     this.undamped = false;
-    return false;
+    return "goes on";
   }
 
   /** Pivots that vanished may hide more than this. */
@@ -480,8 +562,9 @@ export class Rules {
 
   /** The claim that no step lowers the cost by more than this share, against the gradient. */
   #mayClaim(share) {
-    const { scaledGradientMax } = this.point;
+    const { scaledGradientMax, cost } = this.point;
     if (!(scaledGradientMax > 10 * Math.sqrt(share) * this.leastNorm)) return true;
+    if (this.exactGain <= share * cost) return true;
     return scaledGradientMax ** 2 <= this.noise();
   }
 }

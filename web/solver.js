@@ -1,5 +1,6 @@
 // Levenberg-Marquardt over a model.
 import { stepBeside } from "./beside.js";
+import { Curvature, mostCurved } from "./curvature.js";
 import {
   Factor, Iteration, conjugateGradients, dearestFactor, dot, solveByRows, vanishingShare, widestTested,
 } from "./linear.js";
@@ -107,8 +108,9 @@ export class Stepper {
       : Factor.make(model, order);
     if (options.linearSolver === "automatic" && this.isDear) this.factor = undefined;
     this.iteration = this.factor === undefined ? iteration ?? new Iteration(model) : undefined;
-    this.few = fits && m <= mostByRows && this.factor !== undefined;
+    this.few = fits && m <= mostByRows;
     this.unit = Number.EPSILON;  // of rounding
+    this.curvature = this.few && m <= mostCurved && model.isCurved ? new Curvature(this) : undefined;
   }
 
   /** True where no factor is made unasked. */
@@ -255,10 +257,10 @@ export class Stepper {
   /** Solves for a step. Returns the iterations, or -1 if there is none. */
   async #solve(request, paused) {
     const { g, damping, held, delta, model } = this, m = model.m;
-    if (this.iteration !== undefined)
-      return this.iteration.solve(g, damping, held, delta, request, paused);
     this.hidden = 0;
     if (request.exact) return this.#byRows(false) ? 0 : -1;
+    if (this.iteration !== undefined)
+      return this.iteration.solve(g, damping, held, delta, request, paused);
     if (this.#reuses && this.factored.every((flag, c) => flag === held[c])) {
       const count = await conjugateGradients(
         model, (r, z) => this.#byFactor(r, z), g, damping, held, delta,
@@ -343,7 +345,7 @@ export class Stepper {
                       inEnergy: !this.isLoose, exact: lambda === 0 };
     const step = { decrease: NaN, trialCost: NaN, hidden: 0, dampedShare: NaN, iterations: 0 };
     const iterations = await this.#solve(request, paused);
-    step.hidden = this.hidden ?? 0;
+    step.hidden = this.hidden;
     if (iterations < 0) return step;
     step.iterations = iterations;
     const decrease = this.#decrease();
@@ -421,18 +423,21 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   let rules, point, iteration = 0, linear = 0, end;
   let initial, begin, left;  // the first cost; x at the start and before a turn
   let looked;                // cost at leaveSaddle()
+  let moved = false;         // a step was accepted
   let radius;                // where the last step was accepted
   /** Moves to x. */
   const enter = async (cost) => {
     point = await stepper.linearize(x, cost);
     rules.setPoint(point, initial);
   };
-  const restart = () => rules = new Rules(options, stepper.isLoose, stepper.few, stepper.unit);
+  const restart = () => {
+    rules = new Rules(options, stepper.isLoose, stepper.few, stepper.unit, stepper.curvature !== undefined);
+  };
   const open = async (least = 0) => {
     const cost = await stepper.cost(x);
     initial = Math.max(least, cost);
     begin = x.slice();
-    lost.open = false;
+    lost.open = moved = false;
     restart();
     let wrong = Number.isFinite(cost) ? undefined : `the cost of the start is ${cost}`;
     if (wrong === undefined) {
@@ -463,13 +468,29 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
       return undefined;
     }
   };
+  /** Asks second derivatives what is left to gain. */
+  const askExactly = async (asked) => {
+    const gain = await stepper.curvature.gain(x, point, asked);
+    await enter(point.cost);
+    rules.setExactGain(gain);
+  };
+  const findExactGain = async (change) => {
+    if (rules.needsExactGain(change)) await askExactly();
+  };
   /** Asks a step without damping, where one costs little, whether it contradicts an end. */
   const confirmed = async (claimed) => {
     const { functionTolerance, parameterTolerance } = options;
     if (!claimed?.contestable || !stepper.few || !(Math.max(functionTolerance, parameterTolerance) > 0))
       return claimed;
     const undamped = await stepper.tryStep(x, point.cost, 0, options.linearTolerance, paused);
-    if (rules.agrees(undamped)) return claimed;
+    const says = rules.judgeUndamped(undamped);
+    if (says === "agrees") return claimed;
+    if (says === "unsettled") {
+      if (!rules.curved || stepper.model.hasCorners) return claimed;
+      await askExactly();
+      if (rules.exactEnd !== undefined) return claimed;
+      rules.unsettled = undamped.decrease;
+    }
     if (iteration < options.maxIterations) return undefined;
     return point.cost <= 1e-20 * initial ? claimed : outOfIterations(options);
   };
@@ -506,60 +527,107 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   /** At an end, or where steps are stuck: true if the solve goes on from another point. */
   const reconsider = async () => {
     const ended = end !== undefined, converged = end?.status === "convergence";
-    if (stepper.factor === undefined || (ended && !converged && !lost.open)) return false;
-    const { squares, model } = stepper, here = end ?? lostColumns, columns = [];
+    if (!(stepper.few || stepper.factor !== undefined) || (ended && !converged && !lost.open)) return false;
+    const { squares, model } = stepper, columns = [];
     for (let c = 0; c < model.m && (converged || !ended); ++c) {
       const k = model.scalarOf[c];
       if (k >= 0 && LostColumns.mayBeLost(squares[c], x[k] - begin[k], point.cost)) columns.push(c);
     }
-    if (!ended && columns.length === 0) return false;
+    // Second derivatives may say of each that the cost would be higher with it back where it began.
+    if (columns.length > 0 && rules.curved) {
+      await askExactly(columns.map((c) => {
+        const way = x[model.scalarOf[c]] - begin[model.scalarOf[c]];
+        return [c, 2 * options.functionTolerance * point.cost / (way * way)];
+      }));
+      if (rules.exactEnd !== undefined) {
+        columns.length = 0;
+        end ??= rules.exactEnd;
+      }
+    }
+    if (end === undefined && columns.length === 0) return false;
+    const here = end ?? lostColumns;
     if (lost.open) {
       const better = lost.settle(point.cost, here, columns.length > 0, options.functionTolerance);
       if (!better) await moveTo(left);
-      if (ended || !better) end = lost.end;
+      if (end !== undefined || !better) end = lost.end;
       if (!better) return false;
     }
     left = x.slice();
     return columns.length > 0 && turn(here, columns, squares.slice());
   };
-  /** At an end with vanished columns: true if the solve goes on from a better point. */
+  /** At an end or where steps are stuck: true if the solve goes on from a better point beside this one. */
   const leaveSaddle = async () => {
     const { squares, model, pinned } = stepper, { cost } = point;
-    if (end.status !== "convergence" || stepper.isRough || looked === cost || !(cost > 0) ||
+    if ((end !== undefined && end.status !== "convergence") || stepper.isRough || looked === cost || !(cost > 0) ||
         iteration >= options.maxIterations)
       return false;
     looked = cost;
-    const flat = [], from = x.slice();
+    const flat = [], from = x.slice(), nowhere = !moved && point.gradientMax === 0;
     for (let c = 0; c < model.m; ++c) {
       const k = model.scalarOf[c], size = Math.max(Math.abs(x[k]), Math.abs(x[k] - begin[k]));
-      if (k >= 0 && pinned[c] === 0 && LostColumns.hasVanished(squares[c], size, cost)) flat.push(k);
+      if (k >= 0 && pinned[c] === 0 && (nowhere || LostColumns.hasVanished(squares[c], size, cost))) flat.push(k);
     }
     if (flat.length === 0) return false;
-    const move = (direction, length) => {
-      x.set(from);
-      for (const [k, factor] of direction) {
-        x[k] += factor * length;
-        if (model.lower !== undefined) x[k] = Math.min(Math.max(x[k], model.lower[k]), model.upper[k]);
-      }
-    };
-    const best = await stepBeside(flat, cost, Math.max(options.functionTolerance, 64 * stepper.unit) * cost,
-                                  (...step) => (move(...step), stepper.cost(x)));
-    move(best?.direction ?? [], best?.length);
-    const there = await stepper.cost(x);
+    const least = Math.max(rules.leastContradiction, 64 * stepper.unit * cost);
+    let best = await stepper.curvature?.escape(x, point, least);
     if (best === undefined) {
-      await enter(there);
+      const move = (direction, length) => {
+        x.set(from);
+        for (const [k, factor] of direction) {
+          x[k] += factor * length;
+          if (model.lower !== undefined) x[k] = Math.min(Math.max(x[k], model.lower[k]), model.upper[k]);
+        }
+      };
+      const found = await stepBeside(flat, cost, least, (...step) => (move(...step), stepper.cost(x)));
+      if (found !== undefined) {
+        move(found.direction, found.length);
+        best = { x: x.slice(), cost: await stepper.cost(x) };
+      }
+    }
+    x.set(best?.x ?? from);
+    if (best === undefined) {
+      await enter(await stepper.cost(x));
       return false;
     }
     ++iteration;
-    await beginAgain(there);
+    moved = true;
+    await beginAgain(best.cost);
     await limits();
     return true;
+  };
+  /** A step of second derivatives: true if it is taken. */
+  const curve = async () => {
+    const before = point.cost, found = await stepper.curvature.step(x, point, rules.exactTries);
+    if (rules.acceptsExact(found === undefined ? 0 : before - found.cost)) {
+      x.set(found.x);
+      await enter(found.cost);
+      rules.openPoint();
+      return moved = true;
+    }
+    await enter(before);
+    return false;
   };
   /** One step with its decision; undefined if the caller has ended the solve. */
   const advance = async () => {
     if (changed(stepper)) {
       await open();
       end = rules.checkLimits(seconds(), iteration);
+      if (end !== undefined) return undefined;
+    }
+    const told = async (accepted, linearIterations) => {
+      end ??= await confirmed(rules.checkLimits(seconds(), iteration));
+      while ((end !== undefined || rules.isStuck) && await reconsider())
+        end = await confirmed(rules.checkLimits(seconds(), iteration));
+      if (end === undefined && rules.isStuck) await leaveSaddle();
+      return { iteration, cost: point.cost, accepted, gradient: point.gradientMax,
+               radius: rules.region.radius, linearIterations, seconds: seconds() };
+    };
+    if (rules.wantsExactStep) {
+      if (await curve()) {
+        ++iteration;
+        return told(true, 0);
+      }
+      end = rules.unsettledEnd;
       if (end !== undefined) return undefined;
     }
     const step = await stepper.tryStep(x, point.cost, rules.lambda, rules.forcing.tolerance, paused);
@@ -571,10 +639,12 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     const hidden = stepper.isRough && !(facts.gain > 0.5 && facts.gain < 2) && Math.abs(step.decrease) <= rules.noise();
     if (accepted) {
       const before = point;
+      moved = true;
       stepper.accept(x);
       rules.take(facts);
       ({ radius } = rules.region);
       await enter(step.trialCost);
+      await findExactGain(facts.change);
       if (Math.abs(facts.change) <= options.functionTolerance * before.cost) findNoise();
       end = await confirmed(rules.afterTake(facts, step, before));
       rules.openPoint();
@@ -582,16 +652,13 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
         end = verdict("failure", "derivatives are not finite at an accepted point");
       else if (isOutOfRange(point)) end = verdict("failure", outOfRange);
     } else {
+      if (facts.valid) await findExactGain(facts.change);
       findNoise();
       end = await confirmed(rules.refuse(facts, step));
     }
     // What rounding of float32 may hide is for float64 to find.
     if (hidden) end = outOfReach;
-    end ??= await confirmed(rules.checkLimits(seconds(), iteration));
-    while ((end !== undefined || rules.isStuck) && await reconsider())
-      end = await confirmed(rules.checkLimits(seconds(), iteration));
-    return { iteration, cost: point.cost, accepted, gradient: point.gradientMax,
-             radius: rules.region.radius, linearIterations: step.iterations, seconds: seconds() };
+    return told(accepted, step.iterations);
   };
   changed(stepper);
   await guarded(open);

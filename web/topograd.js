@@ -245,6 +245,8 @@ export class Problem {
     this.#model = new Model({ scalars: n, arrays: header.arrays, terms, manifolds,
                               uniforms: numbers(header.uniforms, Float64Array) });
     this.#model.corrects = header.corrects === true;
+    this.#model.isCurved = !this.#hasEnergies && terms.every((term) => term.hessian ?? term.hvp);
+    this.#model.hasCorners = header.corners === true;
     if (header.lower) {
       this.#lower = numbers(header.lower, Float64Array);
       this.#upper = numbers(header.upper, Float64Array);

@@ -247,6 +247,8 @@ export async function float32({ DeviceError, Stepper, System, equations, groupSi
       super(model, options, undefined, isMesh, { device: `WebGPU (${system.device.name}), f32` });
       this.system = system;
       this.isRough = true;
+      this.few = false;
+      this.curvature = undefined;
       this.unit = 2 ** -24;
       this.set = 0;
     }

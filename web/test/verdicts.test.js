@@ -31,6 +31,35 @@ async function compareSteps(problem, options = {}, until = Infinity) {
   return { p, steps, summary: next.value, report };
 }
 
+// NIST's BoxBOD from its first start: the first step leads to where b2 changes nothing.
+const box = fit("b1 * (1 - exp(-b2 * x))", { b1: 1, b2: 1 }, [1, 2, 3, 5, 7, 10], [109, 149, 149, 191, 213, 224]);
+for (const linearSolver of ["factor", "cg"])
+  test(`a plateau is left: BoxBOD by ${linearSolver}`, { skip }, async () => {
+    const { p } = await load([write(box)]);
+    const summary = await p.minimize({ linearSolver, functionTolerance: 1e-13, maxIterations: 100 });
+    assert.equal(summary.status, "convergence");
+    near(2 * summary.finalCost / 1.1680088766e3, 1, 1e-9);
+    near(p.parameters("b2")[0] / 5.4723748542e-1, 1, 1e-6);
+  });
+
+test("a saddle at which columns depend on each other is no convergence", { skip }, async () => {
+  // Both terms are the same at the start, and stay so. There is a curve through all points.
+  const x = [0.42316777212545276, 1.3466598187806085, 2.25925075605046, 3.401508879568428];
+  const y = x.map((t) => 2 * Math.exp(-0.4 * t) + Math.exp(-3 * t));
+  const start = { a: 1, b: 1, c: 1, d: 1 };
+  const path = write(fit("a * exp(-b * x) + c * exp(-d * x)", start, x, y, { loss: { soft_l1: 1 } }));
+  const { p } = await load([path]), summary = await p.minimize();
+  assert.ok(summary.status !== "convergence" || summary.finalCost < 1e-9 * summary.initialCost, summary.message);
+  assert.equal(summary.status.toUpperCase(), native([path]).termination);
+});
+
+test("a start without a gradient is left along several unknowns at once", { skip }, async () => {
+  const { p } = await load([write(fit("tanh(a * (x - b)) * c", { a: 0, b: 0, c: 0 }, [1.5], [-0.6]))]);
+  const summary = await p.minimize();
+  assert.equal(summary.status, "convergence");
+  near(summary.finalCost, 0, 1e-12);
+});
+
 test("only columns that depend on each other are damped alike", { skip }, async () => {
   const x = [0.1, 0.4, 0.5, 0.9], y = [1.2, 1.1, 0.7, 0.2];
   const problem = fit("1", {}, x, y);

@@ -1,0 +1,169 @@
+// Second derivatives of a sum of squares of few unknowns: what they say is left to gain, the step that they
+// lead to, and directions in which the cost is curved downwards. Rules and numbers are those of the library.
+import { decompose } from "./eigen.js";
+import { Energies } from "./energy.js";
+
+/** Unknowns up to which the Hessian is taken. */
+export const mostCurved = 64;
+/** Pivots of the Hessian, and its eigenvalues, in units of rounding and of the number of unknowns. */
+const least = 64 * Number.EPSILON;
+/** Share of the gradient that a step leaves where the model holds, and units of its rounding. */
+const falls = 0.1, gradientUnits = 8;
+/** Share by which a step may miss its promise, and the least share that one with damping brings. */
+const off = 0.5, leastOfPromise = 0.1;
+const mostDoublings = 100;
+
+/** The step −(H + damping D)⁻¹g and what it promises; undefined unless that matrix is positive definite. */
+function decrement({ n, hessian, gradient, squares }, damping) {
+  const l = hessian.slice(), flat = new Uint8Array(n), units = new Float64Array(n);
+  for (let k = 0; k < n; ++k) {
+    l[k * n + k] += damping * squares[k];
+    flat[k] = l.subarray(k * n, k * n + n).every((entry) => entry === 0) ? 1 : 0;
+    if (flat[k] !== 0) l[k * n + k] = 1;
+    if (!(l[k * n + k] > 0)) return undefined;
+    units[k] = 1 / Math.sqrt(l[k * n + k]);
+  }
+  for (let j = 0; j < n; ++j) {
+    for (let i = j; i < n; ++i) {
+      let entry = units[i] * l[i * n + j] * units[j];
+      for (let k = 0; k < j; ++k) entry -= l[i * n + k] * l[j * n + k];
+      if (i === j && !(entry > least * n)) return undefined;
+      l[i * n + j] = i > j ? entry / l[j * n + j] : Math.sqrt(entry);
+    }
+  }
+  const half = (g) => {
+    const y = units.map((unit, k) => unit * g[k]);
+    for (let i = 0; i < n; ++i) {
+      for (let k = 0; k < i; ++k) y[i] -= l[i * n + k] * y[k];
+      y[i] /= l[i * n + i];
+    }
+    return y;
+  };
+  const square = (g) => half(g).reduce((sum, value) => sum + value * value, 0), y = half(gradient);
+  for (let i = n; i-- > 0;) {
+    for (let k = i + 1; k < n; ++k) y[i] -= l[k * n + i] * y[k];
+    y[i] /= l[i * n + i];
+  }
+  return { flat, square, promise: square(gradient), step: y.map((value, k) => -units[k] * value) };
+}
+
+/** Second derivatives at the points of a stepper, whose point is to be linearised again after each call. */
+export class Curvature {
+  constructor(stepper) {
+    this.stepper = stepper;
+    this.energies = new Energies(stepper.model, "cg");
+  }
+
+  /** The cost to the second order, over the columns that move; undefined if there are none. */
+  async #read(x, point) {
+    const { energies, stepper: { model, g, held, squares } } = this, { m } = model;
+    const columns = Array.from({ length: m }, (_, c) => c).filter((c) => held[c] === 0), n = columns.length;
+    if (n === 0) return undefined;
+    await energies.evaluateHessians(x, false, () => false);
+    const hessian = new Float64Array(n * n), unit = new Float64Array(m + 1), product = new Float64Array(m + 1);
+    columns.forEach((column, k) => {
+      unit[column] = 1;
+      energies.product(unit, product);
+      unit[column] = 0;
+      columns.forEach((row, i) => hessian[i * n + k] = product[row]);
+    });
+    const rounding = gradientUnits * Number.EPSILON * (Math.sqrt(2 * point.cost) + point.scaledXNorm);
+    const of = (numbers) => Float64Array.from(columns, (c) => numbers[c]);
+    return { n, columns, hessian, gradient: of(g), squares: of(squares),
+             noise: of(squares.map((square) => rounding * Math.sqrt(square))) };
+  }
+
+  /** The point after a step of the columns of a model. */
+  #moved(x, { columns }, step) {
+    const { model } = this.stepper, delta = new Float64Array(model.m), to = x.slice();
+    columns.forEach((c, k) => delta[c] = step[k]);
+    model.plus(x, delta, 1, to);
+    return to;
+  }
+
+  #gradient(x, { columns }) {
+    const { model } = this.stepper, g = new Float64Array(model.m);
+    model.linearize(x);
+    model.gradient(g, g.slice());
+    return Float64Array.from(columns, (c) => g[c]);
+  }
+
+  /**
+   * ½ g·H⁻¹g, what is left to gain; infinite where the model does not hold as far as its step leads.
+   *
+   * @param asked columns, with the least curvature with which they are known: their own entries of the
+   *   gradient have to fall, too
+   */
+  async gain(x, point, asked = []) {
+    const at = await this.#read(x, point);
+    const found = at && (decrement(at, 0) ?? decrement(at, 2 * least * at.n));
+    if (found === undefined) return Infinity;
+    const left = this.#gradient(this.#moved(x, at, found.step), at);
+    const seen = left.map((value, k) => Math.abs(value) <= at.noise[k] ? 0 : value);
+    const holds = left.every(Number.isFinite) && found.square(seen) <= falls * falls * found.promise;
+    return holds && asked.every(([column, curvature]) => {
+      const k = at.columns.indexOf(column);
+      return k >= 0 && found.flat[k] === 0 && at.hessian[k * at.n + k] >= curvature &&
+             Math.abs(left[k]) <= falls * Math.abs(at.gradient[k]);
+    }) ? found.promise / 2 : Infinity;
+  }
+
+  /** The point to which the first damping leads that keeps its promise, and its cost; or undefined. */
+  async step(x, point, tries) {
+    const at = await this.#read(x, point), { model } = this.stepper;
+    for (let k = 0; at !== undefined && k < tries; ++k) {
+      const found = decrement(at, k === 0 ? 0 : 10 ** (k - 7));
+      if (found === undefined) continue;
+      const to = this.#moved(x, at, found.step), cost = model.cost(to);
+      const gain = found.promise / 2, fall = point.cost - cost;
+      const keeps = k > 0 ? fall >= leastOfPromise * gain : Math.abs(fall - gain) <= off * gain;
+      if (keeps && this.#gradient(to, at).every(Number.isFinite)) return { x: to, cost };
+    }
+    return undefined;
+  }
+
+  /**
+   * A point of lower cost along the direction in which the cost is curved downwards most, in units in
+   * which the largest entry of each row of H is 1; undefined where columns decide along it.
+   *
+   * @param enough gain that counts
+   */
+  async escape(x, point, enough) {
+    const at = await this.#read(x, point);
+    if (at === undefined || !at.hessian.every(Number.isFinite)) return undefined;
+    const { n, hessian } = at, scaled = hessian.slice();
+    let units = new Float64Array(n).fill(1);
+    for (let sweep = 0; sweep < 40; ++sweep) {
+      units = units.map((unit, i) => {
+        let largest = 0;
+        for (let j = 0; j < n; ++j) largest = Math.max(largest, unit * Math.abs(hessian[i * n + j]) * units[j]);
+        return largest > 0 ? unit / Math.sqrt(largest) : 0;
+      });
+    }
+    for (let i = 0; i < n; ++i) for (let j = 0; j < n; ++j) scaled[i * n + j] *= units[i] * units[j];
+    const values = new Float64Array(n);
+    if (!scaled.every(Number.isFinite) || !decompose(n, scaled, values, new Float64Array(n))) return undefined;
+    const lowest = values.indexOf(Math.min(...values)), curvature = values[lowest];
+    if (!(curvature < -least * n)) return undefined;
+    const direction = units.map((unit, k) => unit * scaled[k * n + lowest]);
+    let slope = 0, along = 0;
+    direction.forEach((value, k) => {
+      slope += value * at.gradient[k];
+      along += Math.abs(value) * Math.sqrt(at.squares[k]);
+    });
+    if (along * along > -curvature) return undefined;
+    // To both sides, with steps that double while the cost falls.
+    const { model } = this.stepper, first = Math.sqrt(2 * enough / -curvature) * (slope > 0 ? -1 : 1);
+    let best, bound = point.cost - enough;
+    for (const side of [first, -first]) {
+      let last = point.cost, length = side;
+      for (let doublings = 0; doublings < mostDoublings; ++doublings, length *= 2) {
+        const to = this.#moved(x, at, direction.map((value) => length * value)), cost = model.cost(to);
+        if (cost < bound) [bound, best] = [cost, { x: to, cost }];
+        if (!(cost < last)) break;
+        last = cost;
+      }
+    }
+    return best !== undefined && this.#gradient(best.x, at).every(Number.isFinite) ? best : undefined;
+  }
+}
