@@ -106,20 +106,39 @@ bool has_default_line_search(const LineSearchOptions& o) {
          o.max_evaluations == d.max_evaluations;
 }
 
+/// Options that change steps or verdicts, and that the module does not have.
+void check_options(const SolverOptions& o) {
+  const SolverOptions d;
+  const std::pair<const char*, bool> kept[] = {
+      {"scale_free", o.scale_free},
+      {"jacobi_scaling", o.jacobi_scaling},
+      {"rescale_steps", o.rescale_steps},
+      {"use_nonmonotonic_steps", !o.use_nonmonotonic_steps},
+      {"line_search", has_default_line_search(o.line_search)},
+      {"domain", o.domain == DomainPolicy::mathematical},
+      {"absolute_gradient_tolerance", o.absolute_gradient_tolerance == 0},
+      {"max_consecutive_invalid_steps",
+       o.max_consecutive_invalid_steps == d.max_consecutive_invalid_steps},
+      {"eta", o.eta == 0},
+      {"preconditioner", o.preconditioner != Preconditioner::two_level},
+      {"components", o.components != Components::separate},
+      {"component_covariances", !o.component_covariances}};
+  for (const auto& [field, is_default] : kept)
+    if (!is_default)
+      refuse_export("the module does not have the option " + std::string(field) +
+                    "; expected its default");
+}
+
 void check_problem(const Problem& problem, const WebExportOptions& options) {
   if (problem.constraint_count() > 0)
     refuse_export("constraints are not part of the module's methods");
   if (!problem.host_blocks().empty())
     refuse_export("a residual of opaque code (HostResidual) cannot run in a page");
-  const SolverOptions& o = options.solver;
-  check_method(problem, o.method);
+  resolved(options.solver);
+  check_method(problem, options.solver.method);
   if (options.f32 && problem.energy_count() > 0)
     refuse_export("energies are minimised in JavaScript, not in the precision f32");
-  if (!o.scale_free || !o.jacobi_scaling || o.use_nonmonotonic_steps ||
-      o.domain != DomainPolicy::mathematical || !has_default_line_search(o.line_search))
-    refuse_export(
-        "expected the default of scale_free, jacobi_scaling, use_nonmonotonic_steps, line_search "
-        "and domain");
+  check_options(options.solver);
 }
 
 /// Differences of successive numbers, modulo 2³²: they pack well.
@@ -379,6 +398,22 @@ std::vector<double> present_point(const Problem& problem) {
   return x;
 }
 
+/// True if a block that is not fixed as a whole lies on a manifold.
+bool moves_on_manifolds(const Problem& problem) {
+  if (!problem.has_manifolds()) return false;
+  const std::span<const std::uint8_t> fixed = problem.constant_mask();
+  for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
+    const ParameterArray& array = problem.arrays()[a];
+    for (std::uint32_t b = 0; b < array.blocks; ++b) {
+      if (problem.manifold(a, b) == nullptr) continue;
+      const std::size_t first = array.offset + std::size_t{b} * array.width;
+      if (fixed.empty() || std::ranges::count(fixed.subspan(first, array.width), 0) > 0)
+        return true;
+    }
+  }
+  return false;
+}
+
 Method method_of(const Problem& problem, Method asked) {
   if (asked != Method::automatic) return asked;
   return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
@@ -394,7 +429,14 @@ int linear_iterations_of(const Problem& problem, const SolverOptions& options) {
   return by_default && problem.energy_count() == 0 ? kMostLinearIterations : asked;
 }
 
-/// Defaults of solves; names are those of the module.
+/// The linear solver of the module; empty for its own choice.
+std::string linear_solver_of(const SolverOptions& options) {
+  if (options.linear_solver == LinearSolver::automatic)
+    return options.preconditioner == Preconditioner::automatic ? "" : "cg";
+  return options.linear_solver == LinearSolver::pcg ? "cg" : "factor";
+}
+
+/// Defaults of solves; names are those of the module, which knows the library's defaults.
 ordered_json options_of(const Problem& problem, const SolverOptions& options) {
   const Method method = method_of(problem, options.method);
   ordered_json out = {{"method", name(method)},
@@ -404,12 +446,26 @@ ordered_json options_of(const Problem& problem, const SolverOptions& options) {
                       {"parameterTolerance", options.parameter_tolerance},
                       {"linearTolerance", options.linear_tolerance},
                       {"maxLinearIterations", linear_iterations_of(problem, options)}};
+  const SolverOptions d;
+  const auto add = [&](const char* key, double SolverOptions::*field) {
+    if (options.*field != d.*field) out[key] = options.*field;
+  };
+  add("timeLimitSeconds", &SolverOptions::time_limit_seconds);
   if (problem.energy_count() == 0) {
     out["initialTrustRegionRadius"] = options.initial_trust_region_radius;
+    add("minTrustRegionRadius", &SolverOptions::min_trust_region_radius);
+    add("maxTrustRegionRadius", &SolverOptions::max_trust_region_radius);
+    add("minRelativeDecrease", &SolverOptions::min_relative_decrease);
+    add("minLmDiagonal", &SolverOptions::min_lm_diagonal);
+    add("maxLmDiagonal", &SolverOptions::max_lm_diagonal);
   } else {
     out["maxEscapes"] = options.max_escapes;
     out["maxLbfgsRank"] = options.max_lbfgs_rank;
   }
+  const std::string linear = linear_solver_of(options);
+  if (!linear.empty()) out["linearSolver"] = linear;
+  if (options.forcing_sequence != ForcingSequence::automatic)
+    out["forcing"] = name(options.forcing_sequence);
   return out;
 }
 
@@ -417,11 +473,12 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   check_problem(problem, options);
   const ProblemModel made = make_model("export web", problem);
   const runtime::Model& model = made.model;
-  if (problem.has_manifolds() && model.manifolds == nullptr)
+  if (model.manifolds == nullptr && moves_on_manifolds(problem))
     refuse_export(
         "a manifold has no traced form, or bounds or fixed coordinates on single numbers");
   const std::vector<double> x = present_point(problem);
   check_manifolds("export web", problem, x);
+  if (has_bounds(problem)) TangentSpace(problem).check_bounds("export web", x);
   out.header["version"] = kFileVersion;
   out.header["topograd"] = version();
   out.header["name"] = options.name;

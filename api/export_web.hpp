@@ -14,9 +14,9 @@ namespace topograd {
 
 struct WebExportOptions {
   std::string name = "problem";  ///< Problem.name of the module
-  /// The method and defaults of solves in the page: numbers of iterations, tolerances, and the
-  /// first radius. Methods are levenberg_marquardt and gauss_newton; for problems with energies
-  /// newton and lbfgs, of which the second needs much smaller files.
+  /// The method and defaults of solves in the page: limits, tolerances, radii, damping and linear
+  /// solver. Methods are levenberg_marquardt and gauss_newton; for problems with energies newton
+  /// and lbfgs, of which the second needs much smaller files.
   SolverOptions solver = {};
   /// Triangles of a mesh whose vertices are the blocks of the problem's first array.
   std::vector<std::array<std::uint32_t, 3>> faces = {};
@@ -44,8 +44,9 @@ struct WebExport {
 /// Throws Error{EmptyProblem}, and Error{Unsupported} that names what cannot be exported:
 /// constraints, f32 for energies, residuals of opaque code or with branches on a Value, manifolds
 /// without a traced form, other methods, and options of steps that the module does not have. Throws
-/// Error{File} if a file cannot be written. Cost: as of the first evaluation, and an ordering of
-/// the blocks.
+/// Error{InvalidArgument} for options out of range, bounds without a number between them and starts
+/// outside of bounds, as a solve does. Throws Error{File} if a file cannot be written. Cost: as of
+/// the first evaluation, and an ordering of the blocks.
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder);
 

@@ -16,6 +16,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::test {
@@ -96,10 +97,51 @@ TEST(ExportWeb, NamesWhatItCannotExport) {
   Pulled method;
   EXPECT_EQ(error_of(method.problem, {.solver = {.method = Method::lbfgs}}),
             "export web: expected the method levenberg_marquardt or gauss_newton, got lbfgs");
-  EXPECT_EQ(error_of(method.problem, {.solver = {.use_nonmonotonic_steps = true}}),
-            "export web: expected the default of scale_free, jacobi_scaling, "
-            "use_nonmonotonic_steps, line_search and domain");
   EXPECT_EQ(error_of(method.problem), "");
+}
+
+TEST(ExportWeb, NamesOptionsThatTheModuleDoesNotHave) {
+  const std::pair<const char*, SolverOptions> rows[] = {
+      {"scale_free", {.scale_free = false}},
+      {"jacobi_scaling", {.jacobi_scaling = false}},
+      {"rescale_steps", {.rescale_steps = false}},
+      {"use_nonmonotonic_steps", {.use_nonmonotonic_steps = true}},
+      {"line_search", {.line_search = {.max_evaluations = 3}}},
+      {"domain", {.domain = DomainPolicy::guarded}},
+      {"absolute_gradient_tolerance", {.absolute_gradient_tolerance = 1}},
+      {"max_consecutive_invalid_steps", {.max_consecutive_invalid_steps = 9}},
+      {"eta", {.eta = 0.1}},
+      {"preconditioner", {.preconditioner = Preconditioner::two_level}},
+      {"components", {.components = Components::separate}},
+      {"component_covariances", {.component_covariances = true}}};
+  const Pulled pulled;
+  for (const auto& [field, options] : rows) {
+    EXPECT_EQ(error_of(pulled.problem, {.solver = options}),
+              std::string("export web: the module does not have the option ") + field +
+                  "; expected its default");
+  }
+}
+
+TEST(ExportWeb, RefusesWhatASolveRefuses) {
+  const auto error = [](double lower, double upper, SolverOptions options) -> std::string {
+    Pulled pulled;
+    pulled.problem.set_bounds(pulled.x, 0, 0, lower, upper);
+    const TemporaryDir folder;
+    try {
+      export_web(pulled.problem, {.solver = std::move(options)}, folder.path() / "out");
+    } catch (const Error& refused) {
+      EXPECT_EQ(refused.code(), ErrorCode::InvalidArgument);
+      return refused.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(error(-1, 1, {}), "");
+  EXPECT_EQ(error(0, 0, {}),
+            "export web: parameter \"x\" has infeasible bounds [0, 0]; expected lower < upper "
+            "(hold it with set_constant)");
+  EXPECT_EQ(error(1, 2, {}), "export web: parameter \"x\" starts at 0, outside its bounds [1, 2]");
+  EXPECT_EQ(error(-1, 1, {.max_trust_region_radius = 0}),
+            "options: max_trust_region_radius must be >= min_trust_region_radius, got 0");
 }
 
 TEST(ExportWeb, WritesEnergies) {
@@ -133,8 +175,7 @@ TEST(ExportWeb, NamesWhatItCannotExportOfEnergies) {
   EXPECT_EQ(error_of(method.problem, {.solver = {.method = Method::adam}}),
             "export web: the problem has energies; expected the method newton or lbfgs, got adam");
   EXPECT_EQ(error_of(method.problem, {.solver = {.line_search = {.max_evaluations = 3}}}),
-            "export web: expected the default of scale_free, jacobi_scaling, "
-            "use_nonmonotonic_steps, line_search and domain");
+            "export web: the module does not have the option line_search; expected its default");
   Pulled branches;
   const Value x = branches.x[0];
   branches.problem.add_energy(x < 0.5 ? x : 2.0 * x, {.label = "bent"});

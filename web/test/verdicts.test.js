@@ -77,3 +77,28 @@ test("a gradient that is small beside an unknown is not zero", { skip }, async (
   assert.ok(steps[0].gradient > 0);
   near(steps[0].gradient / report.history[1].gradient_max_norm, 1, 1e-6);
 });
+
+test("a problem whose blocks on manifolds are all fixed is exported", { skip }, async () => {
+  const { p } = await load([write({
+    parameters: [{ name: "q", width: 4, values: [1, 0, 0, 0], manifold: "quaternion", constant: true },
+                 { name: "t", values: [0] }],
+    residuals: [{ expressions: ["q[0] + t - 3"], parameters: ["q", "t"] }],
+  })]);
+  assert.equal((await p.minimize()).status, "convergence");
+  near(p.parameters("t")[0], 2, 1e-9);
+  assert.deepEqual([...p.parameters("q")], [1, 0, 0, 0]);
+});
+
+test("options of a problem file are those of its solves", { skip }, async () => {
+  const ofFile = async (solver) => (await load([write({ ...box, solver })])).p.minimize();
+  assert.equal((await ofFile({ linear_solver: "pcg" })).linearSolver, "cg");
+  assert.equal((await ofFile({ linear_solver: "dense" })).linearSolver, "factor");
+  assert.match((await ofFile({ time_limit_seconds: 1e-9 })).message, /time limit reached: 1e-9 s/);
+  for (const solver of [{ min_relative_decrease: 0.99 }, { max_trust_region_radius: 10, initial_trust_region_radius: 10 },
+                        { min_lm_diagonal: 100 }]) {
+    const { steps } = await compareSteps({ ...box, solver: { ...solver, max_iterations: 12 } }, {}, 6);
+    const { p } = await load([write({ ...box, solver: { max_iterations: 12 } })]), other = [];
+    for await (const step of p.solve()) other.push(step.cost);
+    assert.notDeepEqual(steps.map((step) => step.cost), other, JSON.stringify(solver));
+  }
+});
