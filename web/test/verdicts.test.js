@@ -42,6 +42,14 @@ for (const linearSolver of ["factor", "cg"])
     near(p.parameters("b2")[0] / 5.4723748542e-1, 1, 1e-6);
   });
 
+test("Brown and Dennis' function has the command's tolerances and steps", { skip }, async () => {
+  const args = ["mgh", "--set", "brown_dennis"], [run] = native(args).runs, { p } = await load(args);
+  const summary = await p.minimize();
+  near(2 * summary.finalCost / 85822.2, 1, 1e-6, "published minimum");
+  near(summary.finalCost / run.cost, 1, 1e-12);
+  near(summary.iterations, run.iterations, 1, "steps");
+});
+
 test("a saddle at which columns depend on each other is no convergence", { skip }, async () => {
   // Both terms are the same at the start, and stay so. There is a curve through all points.
   const x = [0.42316777212545276, 1.3466598187806085, 2.25925075605046, 3.401508879568428];

@@ -33,16 +33,20 @@ namespace {
 template <class Made>
 class PlainProblem final : public NamedProblem {
  public:
-  explicit PlainProblem(std::unique_ptr<Made> made) : made_(std::move(made)) {}
+  PlainProblem(std::unique_ptr<Made> made, SolverOptions options)
+      : made_(std::move(made)), options_(std::move(options)) {}
   Problem& problem() override { return made_->problem; }
+  SolverOptions options() const override { return options_; }
 
  private:
   std::unique_ptr<Made> made_;
+  SolverOptions options_;
 };
 
 template <class Made>
-std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made) {
-  return std::make_unique<PlainProblem<Made>>(std::move(made));
+std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made,
+                                    SolverOptions options = {.max_iterations = 100}) {
+  return std::make_unique<PlainProblem<Made>>(std::move(made), std::move(options));
 }
 
 class ClothProblem final : public NamedProblem {
@@ -496,11 +500,14 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   if (arguments.name == "pose-graph") return timed([&] { return make_pose_graph(arguments); });
   if (arguments.name == "mgh" && arguments.count) {
     const std::string name = only("mgh", large_mgh_rows(arguments));
-    return timed([&] { return plain(problems::large_mgh(name, *arguments.count)); });
+    return timed([&] {
+      return plain(problems::large_mgh(name, *arguments.count),
+                   {.max_iterations = nist_options().max_iterations});
+    });
   }
   if (arguments.name == "mgh") {
     const problems::MghProblem row = only("mgh", mgh_rows(arguments));
-    return timed([&] { return plain(problems::mgh(row)); });
+    return timed([&] { return plain(problems::mgh(row), nist_options()); });
   }
   if (is_on_mesh(arguments.name)) {
     ProblemMesh mesh = read_problem_mesh(arguments);

@@ -169,7 +169,7 @@ std::unique_ptr<ProblemFile> read_problem(const std::string& path, Share share =
 /// One of NIST's sets, with start 0 or 1.
 std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start);
 
-/// Options of solves of NIST's sets, whose certified digits need the tightest tolerances.
+/// Options of solves of nist and mgh, whose published digits need the tightest tolerances.
 SolverOptions nist_options();
 
 /// The sets selected by --data and --set: the whole folder if --set is empty. Throws
