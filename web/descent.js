@@ -552,7 +552,7 @@ export async function* minimiseEnergies(energies, x, options, changed, { paused,
     initial ??= descent.initial;
     linear += descent.linear;
     before = descent.iterations;
-  } while (descent.changed && !ended);
+  } while ((descent.changed || changed(energies)) && !ended);
   const { status, message } =
     (ended ? undefined : descent.verdict) ?? verdict("aborted", "the caller ended the solve");
   const factored = options.method === "newton" && energies.factor !== undefined;

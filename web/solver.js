@@ -666,6 +666,11 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   await limits();
   for (;;) {
     if (end !== undefined) {
+      if (!end.stopped && changed(stepper)) {  // during the last step
+        await guarded(open);
+        await limits();
+        continue;
+      }
       if (await guarded(leaveSaddle)) continue;
       if (end?.stopped || !stepper.isRough) break;
       await guarded(refine);

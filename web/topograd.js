@@ -180,6 +180,7 @@ export class Problem {
   #order;
   #steppers = new Map();
   #solving = false;
+  #writes;  // what callers have set since the last step of a solve, which has numbers of its own
   #revision = 0;  // of the numbers that callers change
   #found;  // the adapter; undefined: JavaScript computes
   #asked;  // WebGPU by name
@@ -321,8 +322,28 @@ export class Problem {
     if (array === undefined) return this.#setData(name, values);
     this.#check(name, values, array.width * array.blocks);
     this.#inBounds(name, array.offset, values);
-    this.#x.set(values, array.offset);
+    this.#write(array.offset, values);
+  }
+
+  #write(first, values) {
+    this.#x.set(values, first);
+    this.#writes?.push([first, Float64Array.from(values)]);
     ++this.#revision;
+  }
+
+  #rewrite(to) {
+    for (const [first, values] of this.#writes) to.set(values, first);
+  }
+
+  /** Takes over the numbers of each step, and keeps what the caller has set meanwhile. */
+  async *#follow(steps, x) {
+    for (;;) {
+      const next = await steps.next();
+      this.#x.set(x);
+      this.#rewrite(this.#x);
+      if (next.done) return next.value;
+      yield next.value;
+    }
   }
 
   /** True if all residuals with a label read the same unknowns, as those of a curve do. */
@@ -393,12 +414,10 @@ export class Problem {
     const { first, width } = this.#block(name, block);
     this.#check(name, values, width);
     this.#inBounds(name, first, values);
-    this.#x.set(values, first);
+    this.#write(first, values);
     this.#pinned.fill(1, first, first + width);
-    ++this.#revision;
   }
 
-  /** Frees a block that pin() holds. */
   release(name, block) {
     const { first, width } = this.#block(name, block);
     this.#pinned.fill(0, first, first + width);
@@ -524,17 +543,21 @@ export class Problem {
     const all = resolve(options, this.#header.options, this.#methods);
     if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
     this.#solving = true;
+    this.#writes = [];
     try {
       let seen;
+      const x = this.#x.slice();
       const changed = (stepper) => {
         if (seen?.revision === this.#revision && seen.stepper === stepper) return false;
         seen = { revision: this.#revision, stepper };
+        this.#rewrite(x);
+        this.#writes = [];
         stepper.begin(all, this.#pinned);
         return true;
       };
       if (this.#hasEnergies) {
-        return yield* minimiseEnergies(this.#energiesFor(all), this.#x, all, changed,
-                                       turnsOf(all.signal), fail);
+        return yield* this.#follow(
+          minimiseEnergies(this.#energiesFor(all), x, all, changed, turnsOf(all.signal), fail), x);
       }
       let place = await this.#placeOf(all);
       if (place === "javascript") all.linearSolver = "factor";
@@ -551,8 +574,8 @@ export class Problem {
         }
         return this.#steppers.get(all.linearSolver) ?? this.#keep(all.linearSolver, all);
       };
-      const summary = yield* minimise(stepper, this.#x, all, changed, instead,
-                                      () => this.#stepperFor(all, true), fail);
+      const summary = yield* this.#follow(
+        minimise(stepper, x, all, changed, instead, () => this.#stepperFor(all, true), fail), x);
       if (place !== undefined && this.#found !== undefined && summary.status !== "aborted") {
         this.#race.took(place, summary.seconds, summary.iterations);
         this.reason = this.#race.reason;
@@ -560,6 +583,7 @@ export class Problem {
       return summary;
     } finally {
       this.#solving = false;
+      this.#writes = undefined;
     }
   }
 

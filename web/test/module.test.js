@@ -117,6 +117,46 @@ test("numbers that change during a solve count from the next step on", async () 
   assert.equal(next.value.initialCost, 10);
 });
 
+/** A signal that never ends a solve, and calls a function between the iterations of each step. */
+const between = (work) => ({ get aborted() { work(); return false; } });
+
+/** Two numbers, with an energy or a residual each, whose minima are 3 and -2. */
+const pair = (more, kernels) => [{
+  name: "pair", scalars: 2, arrays: [{ name: "x", offset: 0, width: 1, blocks: 2 }],
+  terms: [{ name: "pull", rows: 1, instances: 2, parameters: 1, data: 1, cost: "cost", index: indices([0], [1]),
+            numbers: Float64Array.of(3, -2), ...more }],
+  x: Float64Array.of(0, 0), options: more.gradient ? { method: "lbfgs" } : {} }, kernels];
+for (const [name, problem, options] of [
+  ["squares", pair({ jacobian: "rows" }, `
+export function rows(p, d, u, out) { out.set([Math.sinh(p[0] - d[0]), Math.cosh(p[0] - d[0])]); }
+export function cost(p, d, u, out) { out[0] = Math.sinh(p[0] - d[0]) ** 2 / 2; }`), { linearSolver: "cg" }],
+  ["energies", pair({ gradient: "gradient" }, `
+export function cost(p, d, u, out) { out[0] = Math.cosh(p[0] - d[0]); }
+export function gradient(p, d, u, out) { out.set([Math.sinh(p[0] - d[0]), Math.cosh(p[0] - d[0])]); }`), {}]])
+  for (const [what, begin, work, check] of [
+    ["released at any time moves", (p) => p.pin("x", 0, [0]), (p) => p.release("x", 0),
+     (p) => near(p.parameters("x")[0], 3, 1e-5)],
+    ["pinned at any time stays", () => {}, (p) => p.pin("x", 1, [-0.25]),
+     (p) => assert.equal(p.parameters("x")[1], -0.25)],
+  ])
+    test(`a block that is ${what}: ${name}`, async () => {
+      const run = async (at) => {
+        const p = await load(write(...problem));
+        let calls = 0;
+        begin(p);
+        const signal = between(() => { if (++calls === at) work(p); });
+        const summary = await p.minimize({ ...options, functionTolerance: 1e-14, maxIterations: 100, signal });
+        return { p, calls, summary };
+      };
+      const { calls } = await run(0);
+      for (let at = 1; at <= calls; ++at) {
+        const { p, summary } = await run(at);
+        assert.equal(summary.status, "convergence");
+        check(p);
+        near(summary.finalCost, p.cost(), 1e-12, `at ${at} of ${calls}`);
+      }
+    });
+
 test("nothing to move is convergence", async () => {
   const p = await load(write(...misra([500, 0.0001])));
   p.pin("b", 0, [500, 0.0001]);
