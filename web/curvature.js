@@ -1,7 +1,9 @@
-// Second derivatives of a sum of squares of few unknowns: what they say is left to gain, the step that they
-// lead to, and directions in which the cost is curved downwards. Rules and numbers are those of the library.
+// What a sum of squares hides from its gradient. Second derivatives, of few unknowns: what is left to gain, a
+// step, and the direction in which the cost is curved downwards most. And lower costs beside a point whose
+// columns have vanished. Rules and numbers are those of the library.
 import { decompose } from "./eigen.js";
 import { Energies } from "./energy.js";
+import { factorDense } from "./linear.js";
 
 /** Unknowns up to which the Hessian is taken. */
 export const mostCurved = 64;
@@ -15,22 +17,14 @@ const mostDoublings = 100;
 
 /** The step −(H + damping D)⁻¹g and what it promises; undefined unless that matrix is positive definite. */
 function decrement({ n, hessian, gradient, squares }, damping) {
-  const l = hessian.slice(), flat = new Uint8Array(n), units = new Float64Array(n);
+  const l = hessian.slice(), flat = new Uint8Array(n);
   for (let k = 0; k < n; ++k) {
     l[k * n + k] += damping * squares[k];
     flat[k] = l.subarray(k * n, k * n + n).every((entry) => entry === 0) ? 1 : 0;
     if (flat[k] !== 0) l[k * n + k] = 1;
-    if (!(l[k * n + k] > 0)) return undefined;
-    units[k] = 1 / Math.sqrt(l[k * n + k]);
   }
-  for (let j = 0; j < n; ++j) {
-    for (let i = j; i < n; ++i) {
-      let entry = units[i] * l[i * n + j] * units[j];
-      for (let k = 0; k < j; ++k) entry -= l[i * n + k] * l[j * n + k];
-      if (i === j && !(entry > least * n)) return undefined;
-      l[i * n + j] = i > j ? entry / l[j * n + j] : Math.sqrt(entry);
-    }
-  }
+  const { units, depends } = factorDense(l, n, least * n);
+  if (depends.length > 0) return undefined;
   const half = (g) => {
     const y = units.map((unit, k) => unit * g[k]);
     for (let i = 0; i < n; ++i) {
@@ -73,7 +67,6 @@ export class Curvature {
              noise: of(squares.map((square) => rounding * Math.sqrt(square))) };
   }
 
-  /** The point after a step of the columns of a model. */
   #moved(x, { columns }, step) {
     const { model } = this.stepper, delta = new Float64Array(model.m), to = x.slice();
     columns.forEach((c, k) => delta[c] = step[k]);
@@ -123,10 +116,8 @@ export class Curvature {
   }
 
   /**
-   * A point of lower cost along the direction in which the cost is curved downwards most, in units in
-   * which the largest entry of each row of H is 1; undefined where columns decide along it.
-   *
-   * @param enough gain that counts
+   * A point of a cost that is lower by `enough`, along the direction in which it is curved downwards most, in
+   * units in which the largest entry of each row of H is 1; undefined where columns decide along it.
    */
   async escape(x, point, enough) {
     const at = await this.#read(x, point);
@@ -166,4 +157,40 @@ export class Curvature {
     }
     return best !== undefined && this.#gradient(best.x, at).every(Number.isFinite) ? best : undefined;
   }
+}
+
+/** Share of the cost by which a step changes it, the exponent of the longest one, and most unknowns. */
+const share = 1e-4, longest = 1000, mostUnknowns = 8;
+/** Lengths that are tried, in units of the one that changes the cost, as exponents. */
+const lengths = [12, 9, 6, 3, 0, -2, -4, -7, -10];
+
+function directionsOf(unknowns) {
+  const single = unknowns.slice(0, mostUnknowns).map((k) => [[k, 1]]);
+  if (unknowns.length === 1) return single;
+  return [...single, unknowns.map((k) => [k, 1]), unknowns.map((k, i) => [k, 1 - 2 * (i % 2)])];
+}
+
+/**
+ * The best step along lists of scalars and factors, or undefined where none gains as much as `least`. Steps
+ * are as long as it takes to change the cost by a share of it, so that units decide nothing.
+ */
+export async function stepBeside(unknowns, cost, least, costAt) {
+  let best, gain = least;
+  const changes = (there) => !(Math.abs(there - cost) <= share * cost);
+  for (const direction of directionsOf(unknowns))
+    for (const sign of [1, -1]) {
+      const at = (exponent) => costAt(direction, sign * 2 ** exponent);
+      let low = -longest, high = longest;
+      if (!changes(await at(high))) continue;
+      while (high - low > 1) {
+        const middle = Math.trunc((low + high) / 2);
+        if (changes(await at(middle))) high = middle;
+        else low = middle;
+      }
+      for (const more of lengths) {
+        const gained = cost - await at(high + more);
+        if (gained > gain) [gain, best] = [gained, { direction, length: sign * 2 ** (high + more) }];
+      }
+    }
+  return best;
 }

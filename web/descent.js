@@ -17,13 +17,11 @@ const shareOfStart = 1e-4;
 const leastWindow = 5, windowShare = 10;
 /** The share of the decrease so far that a small step may still promise, of the function tolerance. */
 const promise = 1e-6;
-/** A first step changes the cost by this share of it at least. */
 const leastChange = 1e-10;
-/** Times that a descent goes on after its gradient contradicted it, in units of its claim. */
+/** Times that a descent goes on after its gradient contradicted it. */
 const mostReturns = 3, mostContradicted = 10;
 /** Distance of an escape, as a share of the root mean square of x. */
 const escapeDistance = 1e-3;
-/** A distance from a bound below this share of the numbers counts as none. */
 const near = 1e-10;
 
 // c₁ and c₂ of the strong Wolfe conditions, and how far a search goes.
@@ -150,7 +148,6 @@ class Box {
     return move < 0 ? this.model.lower[k] : this.model.upper[k];
   }
 
-  /** Finds the columns that the gradient pushes against a bound. */
   look(x, g) {
     this.held.set(this.pinned);
     for (let c = 0; this.bounded && c < g.length; ++c) {
@@ -160,7 +157,6 @@ class Box {
     }
   }
 
-  /** Makes held columns end on their bounds. */
   finish(x, direction) {
     const { lower, upper, scalarOf } = this.model;
     for (let c = 0; this.bounded && c < direction.length; ++c) {
@@ -170,7 +166,6 @@ class Box {
     }
   }
 
-  /** The length beyond which a step no longer moves. */
   longest(x, direction) {
     if (!this.bounded) return Infinity;
     let out = 0;
@@ -181,7 +176,6 @@ class Box {
     return out > 0 ? out : 1;
   }
 
-  /** The gradient without what it pushes against bounds. */
   project(x, g) {
     if (!this.bounded) return g;
     return g.map((value, c) => {
@@ -290,7 +284,6 @@ class Descent {
     this.history.push({ ...step, gradientMax: this.norms.max, gradientNorm: Math.sqrt(this.norms.squared) });
   }
 
-  /** What the caller is told of the last step. */
   #told(step) {
     return { iteration: this.iterations, cost: this.cost, accepted: step.accepted,
              gradient: this.norms.max, radius: step.length, linearIterations: step.linear,
@@ -428,7 +421,6 @@ class Descent {
     return out;
   }
 
-  /** The verdict that a step leads to, or undefined. */
   #metBy(step, xNorm) {
     const o = this.options, bound = o.functionTolerance * Math.abs(step.cost);
     const last = this.#lastSteps(step);

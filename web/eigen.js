@@ -69,7 +69,6 @@ function reduce(n, v, d, e) {
   }
 }
 
-/** Multiplies the reflections. */
 function accumulate(n, v, d) {
   for (let i = 0; i < n - 1; ++i) {
     v[(n - 1) * n + i] = v[i * n + i];

@@ -17,7 +17,7 @@ function(append_file path part)
   file(APPEND ${OUTPUT}.new "sv},\n")
 endfunction()
 foreach(module topograd.js model.js linear.js rules.js solver.js energy.js descent.js eigen.js gpu.js wgsl.js
-               beside.js curvature.js place.js topograd.d.ts package.json README.md)
+               curvature.js place.js topograd.d.ts package.json README.md)
   append_file(${module} module)
 endforeach()
 foreach(file float32.js steps.wgsl)

@@ -26,13 +26,11 @@ export class Energies {
     this.sums = new Float64Array(model.m + 1);
   }
 
-  /** Holds the columns of these scalars. */
   begin(options, pinned) {
     this.model.columns(pinned, this.pinned);
     return this;
   }
 
-  /** The factor of Hessians; undefined if conjugate gradients serve. */
   get factor() {
     if (this.linearSolver === "cg") return undefined;
     if (this.made === undefined) {
@@ -167,7 +165,6 @@ class Instance {
     }
   }
 
-  /** Sets `block` to the Hessian over the slots that are free. */
   #fill(n) {
     const { term, free, p, d, u, t, out } = this, parameters = term.parameters;
     let block = this.part.get(n);

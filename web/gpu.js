@@ -15,13 +15,10 @@ export class DeviceError extends Error {
 
 const none = 0xffffffff;
 const mostRowGroups = 1024;
-/** Iterations of one submission: the first, and most. */
 const fewest = 4;
 export const most = 256;
-/** Share of a residual that one pass of float32 is asked for. */
 const finest = 2e-6;
 const mostPasses = 8;
-/** Tolerances from which the residual of one pass is trusted. */
 const trusted = 1e-2;
 
 /** The entry to WebGPU: the page's, or that of the package `webgpu` in Node. */
@@ -227,7 +224,6 @@ export class System {
     this.fresh = true;
   }
 
-  /** Size of the largest buffer. */
   get bytes() {
     return 4 * Math.max(this.plan.words.length, this.plan.entries, this.plan.numbers);
   }
@@ -248,7 +244,6 @@ export class System {
     return this;
   }
 
-  /** Numbers that are read at once. */
   get read() {
     return 64 + this.plan.at.STRIDE;
   }
@@ -297,7 +292,6 @@ export class System {
     pass.dispatchWorkgroups(groups);
   }
 
-  /** Begins conjugate gradients. */
   start(pass, invert) {
     if (this.fresh) this.dispatch(pass, "blocks");
     if (this.fresh || invert) this.dispatch(pass, "invert");
@@ -306,7 +300,6 @@ export class System {
     this.dispatch(pass, "judge", 1);
   }
 
-  /** Iterations of conjugate gradients. */
   iterate(pass, count) {
     const { at } = this.plan;
     const groups = Math.min(mostRowGroups, Math.ceil(at.ROWS / at.ROW_TILE / groupSize));
@@ -360,10 +353,7 @@ export class System {
   }
 }
 
-/**
- * Steps by conjugate gradients on the device in float32, refined until the residual in float64 is
- * small enough.
- */
+/** Steps by conjugate gradients on the device in float32, refined in float64. */
 export class DeviceIteration extends Iteration {
   constructor(model, system) {
     super(model);
@@ -390,7 +380,7 @@ export class DeviceIteration extends Iteration {
     return super.solve(g, damping, held, delta, request, paused);
   }
 
-  /** The number of iterations, or -1 if float32 does not lead to the tolerance. */
+  /** Iterations, or -1 if float32 does not lead to the tolerance. */
   async #onDevice(g, damping, held, delta, request, paused) {
     const { system, model, columnScale: s, q } = this, m = model.m;
     const part = () => new Float32Array(m);

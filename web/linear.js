@@ -12,7 +12,6 @@ const mostTargets = 3e7, mostNumbers = 3e7;
 export const dearestFactor = 3e9;
 /** Widest block that is looked at for being singular. */
 export const widestTested = 16;
-/** Unknowns up to which the matrix is dense. */
 const mostDense = 150;
 
 /**
@@ -169,7 +168,6 @@ export class Factor {
     const products = sizes.reduce((a, b) => a + b, 0), whole = new Int32Array(products);
     let begin = 0;
     this.targets = sizes.map((size) => whole.subarray(begin, begin += size));
-    // Products by the group of their earlier column.
     const early = new Int32Array(products).fill(-1), late = new Int32Array(products);
     let at = 0;
     for (const { instances, width, columns } of lists) {
@@ -191,7 +189,6 @@ export class Factor {
     for (let g = 0; g < groups.length; ++g) ends[g + 1] += ends[g];
     const sorted = new Int32Array(ends[groups.length]), to = ends.slice();
     for (let k = 0; k < products; ++k) if (early[k] >= 0) sorted[to[groupOf[early[k]]]++] = k;
-    // Where the blocks of narrow nodes are.
     const firstNode = new Int32Array(m), count = nodes.length - 1;
     this.blockAt = new Int32Array(count);
     let size = 0;
@@ -230,7 +227,6 @@ export class Factor {
     for (let k = 0; k < products; ++k) if (early[k] < 0) whole[k] = entries;
   }
 
-  /** Sums JᵀJ of the model's present Jacobian. */
   assemble() {
     const entries = this.entries.fill(0);
     this.model.lists.forEach(({ rows, instances, width, jacobian }, t) => {
@@ -405,7 +401,6 @@ export class Factor {
     }
   }
 
-  /** Solves with the last factor in place. */
   solve(x) {
     const { lower, inverse, groups } = this, y = this.front;
     for (const { pivots, rows, at } of groups) {
@@ -416,7 +411,6 @@ export class Factor {
         for (let t = 0; t < i; ++t) sum -= lower[row + t] * y[t];
         y[i] = x[column] = sum * inverse[column];
       }
-      // Four rows at a time, here and below.
       let i = 0, row = at + k * k;
       for (; i + 3 < r; i += 4, row += 4 * k) {
         let a = 0, b = 0, c = 0, d = 0;
@@ -545,7 +539,6 @@ export class Iteration {
     }
   }
 
-  /** As conjugateGradients(). */
   solve(g, damping, held, delta, request, pause) {
     this.#factor(damping, held);
     return conjugateGradients(this.model, (r, z) => this.#precondition(r, z), g, damping, held, delta,
@@ -594,6 +587,24 @@ export async function conjugateGradients(model, precondition, g, damping, held, 
     for (let k = 0; k < m; ++k) p[k] = z[k] + beta * p[k];
   }
   return count;
+}
+
+/**
+ * Factors the lower triangle of a symmetric matrix in units in which its diagonal is 1. Returns them, and
+ * the columns of which those before leave a square of at most `least`.
+ */
+export function factorDense(a, n, least) {
+  const units = new Float64Array(n), depends = [];
+  for (let i = 0; i < n; ++i) units[i] = a[i * n + i] > 0 ? 1 / Math.sqrt(a[i * n + i]) : 0;
+  for (let j = 0; j < n; ++j) {
+    for (let i = j; i < n; ++i) {
+      let sum = units[i] * a[i * n + j] * units[j];
+      for (let k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
+      a[i * n + j] = i === j ? Math.sqrt(sum > least ? sum : 0) : a[j * n + j] > 0 ? sum / a[j * n + j] : 0;
+    }
+    if (!(a[j * n + j] > 0)) depends.push(j);
+  }
+  return { units, depends };
 }
 
 export function dot(a, b, n) {
@@ -646,7 +657,6 @@ function triangulate(a, rows, n, right, share) {
 /** The shortest y that minimises ‖a y − right‖; overwrites both. */
 function shortestSolution(a, rows, n, right, share) {
   const { order, rank } = triangulate(a, rows, n, right, share), rest = n - rank;
-  /** Solves with the triangle: R y = b. */
   const back = (b) => {
     const y = new Float64Array(rank);
     for (let k = rank; k-- > 0;) {

@@ -7,9 +7,6 @@ const none = new Float64Array(0);
 
 /** Evaluates kernels over the instances of terms, and moves points along steps. */
 export class Model {
-  /**
-   * @param parts terms, manifolds, arrays, uniforms and the number of scalars
-   */
   constructor({ scalars, arrays, terms, manifolds, uniforms }) {
     this.n = scalars;
     this.arrays = arrays;
@@ -23,12 +20,10 @@ export class Model {
       for (const at of blocks) this.curved.fill(1, at, at + width);
   }
 
-  /** Number of residuals. */
   get rows() {
     return this.terms.reduce((sum, term) => sum + term.rows * term.instances, 0);
   }
 
-  /** Bounds of scalars; both or neither. */
   setBounds(lower, upper) {
     this.lower = lower;
     this.upper = upper;
@@ -49,7 +44,6 @@ export class Model {
     }
   }
 
-  /** Half the sum of squares, or of losses. */
   cost(x) {
     let sum = 0, lost = 0;
     for (const term of this.terms) {
@@ -150,7 +144,6 @@ export class Model {
     };
   }
 
-  /** Evaluates the derivatives of steps on manifolds. */
   moveBases(x) {
     for (const { at, manifold, basis } of this.moved) {
       const size = manifold.width * manifold.width;
@@ -293,11 +286,7 @@ export class Model {
     return square;
   }
 
-  /**
-   * The point after a step, within bounds and on manifolds.
-   *
-   * @param length factor of the step
-   */
+  /** The point after a step of this length, within bounds and on manifolds. */
   plus(x, delta, length, to) {
     to.set(x);
     const { lower, upper, scalarOf } = this;

@@ -3,7 +3,7 @@
 /** Most time that a trial on the device may take, as a multiple of JavaScript's. */
 const patience = 2;
 
-/** Solves in JavaScript that are no measure: they make the factor, and are compiled. */
+/** Solves in JavaScript that are no measure: they make the factor. */
 const warmUp = 2;
 
 /** Measures both, JavaScript first, and takes the faster one. The numbers are seconds of a step. */
@@ -11,7 +11,6 @@ export class Race {
   #runs = 0;  // in JavaScript
   seconds = { javascript: Infinity, device: undefined };
 
-  /** Place of the next solve. */
   get next() {
     const { javascript, device } = this.seconds;
     if (this.#runs <= warmUp) return "javascript";

@@ -6,9 +6,9 @@ const undampedLambda = 1e-15;
 const mostRadius = 1e36, mostWaits = 1024;
 /** Steps without a gain after which something other than their length may be wrong. */
 const stuck = 3;
-/** Steps that creep before one of second derivatives, which brings so many times what the last step brought. */
+/** Steps that creep before one of second derivatives, which brings so many times what the last one did. */
 const mostCreeps = 8, muchMore = 10;
-/** Dampings of such a step that are tried where only it can settle a verdict. */
+/** Most dampings of such a step. */
 const mostTries = 11;
 
 /** Squares that leave the range of numbers say nothing. */
@@ -191,7 +191,6 @@ export class LostColumns {
   }
 }
 
-/** What is known of the first step that is refused at a point, before it is. */
 function noTrial() {
   return { open: true, expected: 0, nothingToGain: false, hidden: 0 };
 }
@@ -247,7 +246,6 @@ export class Rules {
     this.optimality = point.scaledGradientMax === 0 ? 0 : point.scaledGradientMax / least;
   }
 
-  /** The damping of the next trial. */
   get lambda() {
     if (this.exact) return 0;
     return this.undamped ? undampedLambda : 1 / this.region.radius;
@@ -270,20 +268,15 @@ export class Rules {
     return Math.min(this.#costNoise(), this.rowNoise);
   }
 
-  /** A verdict needs the bound by rows. */
   get needsRowNoise() {
     return this.rowNoise === Infinity && this.noise() > this.o.functionTolerance * this.point.cost;
   }
 
-  /** @param noise model.noise() at the point */
   setRowNoise(noise) {
     this.rowNoise = 8 * this.unit * Math.abs(this.point.cost) + noise;
   }
 
-  /**
-   * A column that nearly vanishes contradicts the verdict of a change of the cost: second derivatives
-   * decide, and the more often they were asked in vain, the longer they are not asked again.
-   */
+  /** The gradient contradicts an end: second derivatives decide, less often where they did in vain. */
   needsExactGain(change) {
     const share = this.o.functionTolerance;
     if (!this.curved || this.exactGain !== Infinity || Math.abs(change) > share * this.point.cost ||
@@ -292,14 +285,13 @@ export class Rules {
     return this.exactWaits === 0 || --this.exactWaits < 0;
   }
 
-  /** @param gain Curvature.gain() at the point */
   setExactGain(gain) {
     this.exactGain = gain;
     this.mostExactWaits = this.exactEnd === undefined ? Math.min(2 * this.mostExactWaits + 1, mostWaits) : 0;
     this.exactWaits = this.mostExactWaits;
   }
 
-  /** The end where second derivatives leave nothing to gain; undefined where they do, or were not asked. */
+  /** The end where second derivatives leave nothing to gain. */
   get exactEnd() {
     return this.#endOfExact(0, this.o.functionTolerance * this.point.cost);
   }
@@ -315,12 +307,11 @@ export class Rules {
            (this.curved && !this.undampedFirst && this.creeps >= this.mostCreeps);
   }
 
-  /** Most dampings of such a step that are tried. */
   get exactTries() {
     return this.unsettled > 0 ? mostTries : 1;
   }
 
-  /** True if such a step is taken. @param change of the cost; 0 if none was found */
+  /** True if such a step is taken, which changes the cost by this much; 0: none was found. */
   acceptsExact(change) {
     if (change > Math.max(this.o.functionTolerance * this.point.cost, muchMore * this.lastChange)) {
       this.lastChange = this.unsettled = 0;
@@ -331,7 +322,7 @@ export class Rules {
     return false;
   }
 
-  /** The end where a verdict was unsettled, and second derivatives know no step either; or undefined. */
+  /** The end where a verdict was unsettled, and second derivatives know no step either. */
   get unsettledEnd() {
     if (this.unsettled === 0) return undefined;
     return reached(
@@ -373,7 +364,6 @@ export class Rules {
                      "is not zero (a kink, or derivatives that do not match the residuals)");
   }
 
-  /** The length at which a trial is tried once more, or undefined. */
   otherLength(step) {
     const gain = (this.point.cost - step.trialCost) / step.decrease;
     const least = this.forcing.loose ? -1 : 1;
@@ -542,7 +532,6 @@ export class Rules {
     return "goes on";
   }
 
-  /** Pivots that vanished may hide more than this. */
   #hides(step, bound) {
     return Math.min(step.hidden, this.point.cost) > bound &&
            (!this.undampedFirst || Number.isFinite(step.hidden));

@@ -1,8 +1,7 @@
 // Levenberg-Marquardt over a model.
-import { stepBeside } from "./beside.js";
-import { Curvature, mostCurved } from "./curvature.js";
+import { Curvature, mostCurved, stepBeside } from "./curvature.js";
 import {
-  Factor, Iteration, conjugateGradients, dearestFactor, dot, solveByRows, vanishingShare, widestTested,
+  Factor, Iteration, conjugateGradients, dearestFactor, dot, factorDense, solveByRows, vanishingShare, widestTested,
 } from "./linear.js";
 import {
   LostColumns, Rules, isOutOfRange, lostColumns, outOfIterations, outOfRange, parabolaMinimiser, verdict,
@@ -11,10 +10,9 @@ import {
 /** Unknowns that the rows of the Jacobian may be solved for directly, and numbers of those rows. */
 const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
 const turn = 4;  // of the event loop, in ms
-/** Most iterations with an earlier factor; after so many a new one is made for the next step. */
+/** Most iterations with an earlier factor. */
 const mostWithFactor = 12;
 
-/** Lets events of the page be handled. */
 const pause = typeof setImmediate === "function"
   ? () => new Promise((done) => setImmediate(done))
   : () => new Promise((done) => {
@@ -43,24 +41,10 @@ export function turnsOf(signal) {
 /** Square that is left of a column of norm 1 that depends on others, and their least share in it. */
 const leastPivot = 1e-12, leastShare = 1e-3;
 
-/**
- * Columns of a block that depend on each other, set by set.
- *
- * @param a the lower triangle of its JᵀJ, with n numbers in a row; overwritten
- */
+/** Columns of a block that depend on each other, set by set, by the lower triangle of its JᵀJ. */
 function dependentSets(a, n) {
-  const scale = Array.from({ length: n }, (_, i) => a[i * n + i] > 0 ? 1 / Math.sqrt(a[i * n + i]) : 0);
-  for (let i = 0; i < n; ++i) for (let j = 0; j <= i; ++j) a[i * n + j] *= scale[i] * scale[j];
-  const depends = [], set = scale.map((_, k) => k);
-  for (let j = 0; j < n; ++j) {
-    for (let i = j; i < n; ++i) {
-      let sum = a[i * n + j];
-      for (let k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
-      a[i * n + j] = i > j ? a[j * n + j] > 0 ? sum / a[j * n + j] : 0 : sum > leastPivot ? Math.sqrt(sum) : 0;
-    }
-    if (!(a[j * n + j] > 0)) depends.push(j);
-  }
-  for (const j of depends) {
+  const set = Array.from({ length: n }, (_, k) => k);
+  for (const j of factorDense(a, n, leastPivot).depends) {
     const share = new Float64Array(j);  // of the columns before it
     for (let i = j; i-- > 0;) {
       if (!(a[i * n + i] > 0)) continue;
@@ -118,7 +102,6 @@ export class Stepper {
     return !(this.factor?.operations <= dearestFactor);
   }
 
-  /** Begins a solve. `pinned` has 1 for scalars that the caller holds. */
   begin(options, pinned) {
     this.model.columns(pinned, this.pinned);
     this.options = options;
@@ -126,21 +109,19 @@ export class Stepper {
     return this;
   }
 
-  /** Forgets earlier points. */
   forget() {
     this.byRows = false;
     this.length = 0;
     this.scale.fill(0);
   }
 
-  /** True if conjugate gradients follow the gradient's decrease: unasked on meshes, as in the library. */
+  /** True if conjugate gradients follow the gradient's decrease: unasked on meshes. */
   get isLoose() {
     const { forcing, linearSolver } = this.options;
     return this.factor === undefined &&
            (forcing === "automatic" ? this.isMesh && linearSolver !== "cg" : forcing === "eisenstat_walker");
   }
 
-  /** Evaluates a point, with its norms. */
   linearize(x, cost) {
     const { model, g, squares, scale, held, delta } = this, m = model.m;
     model.linearize(x);
@@ -193,7 +174,6 @@ export class Stepper {
     return this.model.manifolds.length === 0 && this.model.lower === undefined;
   }
 
-  /** Sums JᵀJ of this point for a factor. */
   #sum() {
     if (!this.isSummed) this.factor.assemble();
     this.isSummed = true;
@@ -204,7 +184,7 @@ export class Stepper {
     return this.options.reuseFactor === true && this.factored !== undefined;
   }
 
-  /** The diagonal for the damping: columns that depend on each other within a block are damped alike. */
+  /** The diagonal for the damping. */
   #diagonal() {
     const { squares } = this;
     if (!this.#seesBlocks) return squares;
@@ -321,24 +301,20 @@ export class Stepper {
     return -this.slope - square / 2;
   }
 
-  /** The cost of a point. */
   cost(x) {
     return this.model.cost(x);
   }
 
-  /** Copies the trial point to x. */
   accept(x) {
     x.set(this.trial);
   }
 
-  /** Moves the trial point along the last step. */
   move(x, length) {
     this.length = length;
     this.model.plus(x, this.delta, length, this.trial);
     return this.model.cost(this.trial);
   }
 
-  /** A step from x with this damping, and the trial that it leads to. */
   async tryStep(x, cost, lambda, tolerance, paused) {
     this.#damp(lambda);
     const request = { tolerance, maxIterations: this.options.maxLinearIterations,
@@ -425,7 +401,6 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   let looked;                // cost at leaveSaddle()
   let moved = false;         // a step was accepted
   let radius;                // where the last step was accepted
-  /** Moves to x. */
   const enter = async (cost) => {
     point = await stepper.linearize(x, cost);
     rules.setPoint(point, initial);
@@ -501,7 +476,6 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     x.set(to);
     await enter(await stepper.cost(x));
   };
-  /** Goes on from x. */
   const beginAgain = async (cost) => {
     stepper.forget();
     restart();
@@ -691,7 +665,6 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
            linearSolver: stepper.factor === undefined ? "cg" : "factor" };
 }
 
-/** Replaces a step by a better one of another length. */
 async function rescale(stepper, rules, x, step) {
   const length = rules.otherLength(step);
   if (length === undefined) return;

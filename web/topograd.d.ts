@@ -48,10 +48,9 @@ export interface SolveOptions {
    */
   linearSolver?: "automatic" | "factor" | "cg";
   /**
-   * Solves for a step by conjugate gradients with the factor of an earlier one, of this solve or
-   * the last, and makes a new factor only where that takes many iterations: for short solves one
-   * after the other, while a handle is dragged. Steps are as exact as `linearTolerance`. With WebGPU
-   * such solves are measured, and run on it or with the factor in JavaScript, where they are faster.
+   * Steps by conjugate gradients with the factor of an earlier step or solve, as exact as
+   * `linearTolerance`: for short solves one after the other, while a handle is dragged. With WebGPU
+   * they run there or in JavaScript, where they are measured to be faster.
    */
   reuseFactor?: boolean;
   /** How exactly `cg` solves; `automatic` follows the gradient on meshes where `cg` is not asked for. */
@@ -79,7 +78,6 @@ export interface Step {
   /** Of the trust region; for `newton` and `lbfgs` the length of the step along its direction. */
   radius: number;
   linearIterations: number;
-  /** Since the start of the solve. */
   seconds: number;
 }
 
@@ -91,7 +89,7 @@ export interface Summary {
   initialCost: number;
   finalCost: number;
   seconds: number;
-  /** What computed: as Problem.device, at the end of the solve. */
+  /** As Problem.device, at the end of the solve. */
   device: string;
   linearSolver: "factor" | "cg" | "none";
 }
@@ -135,7 +133,7 @@ export declare class Problem {
   /** Triangles of the mesh whose vertices are the blocks of the first array; may be empty. */
   readonly faces: Uint32Array;
 
-  /** Width of the blocks of an array of unknowns. */
+  /** Numbers of a block. */
   width(array: string): number;
   /** A copy of the numbers of an array of unknowns at the last accepted point. */
   parameters(array: string): Float64Array;
@@ -170,9 +168,8 @@ export declare class Problem {
    * early ends the solve; the unknowns are those of the last accepted point.
    */
   solve(options?: SolveOptions): AsyncGenerator<Step, Summary, void>;
-  /** Minimises to the end. */
   minimize(options?: SolveOptions): Promise<Summary>;
-  /** Opens the device and compiles its kernels, or analyses the factor, as the first solve does otherwise. */
+  /** Opens the device, or analyses the factor, as the first solve does otherwise. */
   prepare(): Promise<void>;
   /** Gives a device back that solves have opened; the next solve opens another one. */
   close(): void;

@@ -10,9 +10,7 @@ import { Stepper, minimise, turnsOf } from "./solver.js";
 
 const { DeviceError, DeviceIteration, System, findAdapter } = webgpu;
 
-/** A failure that a caller can tell from others by its code. */
 export class TopogradError extends Error {
-  /** @param code "file", "version", "argument", "nonfinite", "busy", "adapter", "limit" or "device" */
   constructor(code, message) {
     super(message);
     this.name = "TopogradError";
@@ -50,7 +48,6 @@ function parse(bytes, url) {
   return { header, body: 16 + length };
 }
 
-/** Undoes differences within columns of this length. */
 function summed(numbers, length) {
   for (let k = 0; k < numbers.length; ++k) if (k % length !== 0) numbers[k] += numbers[k - 1];
   return numbers;
@@ -68,7 +65,6 @@ function byInstance(columns, instances, made) {
   return out;
 }
 
-/** Indices of a term, also of a curve with another number of instances. */
 function indicesOf({ index, instances }, count) {
   const stride = index.length / instances;
   return Uint32Array.from({ length: stride * count }, (_, k) => index[k % (stride * instances)]);
@@ -102,10 +98,8 @@ async function choose(device, unknowns, hasEnergies, gpu) {
   }
 }
 
-/** A trial on the device takes longer than JavaScript. */
 const tooSlow = new DeviceError("device", "JavaScript is faster");
 
-/** True for terms of a problem with energies. */
 const isScalar = (term) => term.gradient !== undefined;
 
 /** Kernels of linear functions have no argument for a vector. */
@@ -168,7 +162,7 @@ function resolve(given, ofProblem, methods) {
   return all;
 }
 
-/** A problem and its present point. */
+/** topograd.d.ts describes its members. */
 export class Problem {
   #header;
   #x;
@@ -190,7 +184,6 @@ export class Problem {
   #race = new Race();  // of solves that keep a factor
   #hasEnergies;
 
-  /** Made by load(). */
   constructor(header, bytes, body, kernels, { found, reason, asked, float32 }) {
     const kernel = (name) => {
       if (typeof kernels[name] !== "function")
@@ -300,23 +293,19 @@ export class Problem {
     }
   }
 
-  /** Width of the blocks of an array of unknowns. */
   width(name) {
     return this.#array(name).width;
   }
 
-  /** A copy of the numbers of an array of unknowns at the last accepted point. */
   parameters(name) {
     const array = this.#array(name);
     return this.#x.slice(array.offset, array.offset + array.width * array.blocks);
   }
 
-  /** A copy of the data of the residuals with a label, instance by instance. */
   data(label) {
     return this.#term(label).numbers.slice();
   }
 
-  /** Replaces the numbers of an array of unknowns, or else the data of the residuals with a label. */
   set(name, values) {
     const array = this.#header.arrays.find((one) => one.name === name);
     if (array === undefined) return this.#setData(name, values);
@@ -369,10 +358,6 @@ export class Problem {
     this.#steppers.clear();
   }
 
-  /**
-   * The rows of the residuals with a label at the present point, instance by instance, corrected for
-   * losses. Of an energy: its value.
-   */
   residuals(label, data) {
     const term = this.#term(label), rows = term.rows;
     let numbers = term.numbers, instances = term.instances;
@@ -390,7 +375,6 @@ export class Problem {
     return out;
   }
 
-  /** Pairs of blocks of an array that meet in residuals without a third one. */
   links(name) {
     const { offset, width, blocks } = this.#array(name), found = new Set();
     for (const { instances, parameters, index } of this.#model.terms) {
@@ -409,7 +393,6 @@ export class Problem {
     return Uint32Array.from([...found].flatMap((k) => [Math.floor(k / blocks), k % blocks]));
   }
 
-  /** Holds a block at these numbers until release(). */
   pin(name, block, values) {
     const { first, width } = this.#block(name, block);
     this.#check(name, values, width);
@@ -424,19 +407,16 @@ export class Problem {
     ++this.#revision;
   }
 
-  /** Half the sum of squares, or of losses, at the present point. */
   cost() {
     return this.#model.cost(this.#x);
   }
 
-  /** Methods that a solve may name. */
   get #methods() {
     if (!this.#hasEnergies) return ["levenberg_marquardt", "gauss_newton"];
     const second = this.#model.terms.every((term) => (term.hessian ?? term.hvp) !== undefined);
     return second ? ["newton", "lbfgs"] : ["lbfgs"];
   }
 
-  /** The evaluation for a linear solver, whose analysis serves all solves. */
   #energiesFor({ linearSolver }) {
     if (this.#steppers.size === 0) this.#model.free(this.#constant);
     if (!this.#steppers.has(linearSolver))
@@ -479,7 +459,6 @@ export class Problem {
     return made.open(await findAdapter(this.#found.gpu));
   }
 
-  /** Does now what the first solve needs: opens the device and compiles, or analyses the factor. */
   async prepare() {
     const all = resolve({}, this.#header.options, this.#methods);
     await (this.#hasEnergies ? this.#energiesFor(all) : this.#stepperFor(all));
@@ -500,7 +479,6 @@ export class Problem {
     this.reason = error.message;
   }
 
-  /** Gives the device back; the next solve opens another one. */
   close() {
     if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
     this.#close();
@@ -523,7 +501,7 @@ export class Problem {
     return isDear ? undefined : this.#race.next;
   }
 
-  /** Gives a trial on the device up after its time; JavaScript then goes on from its last point. */
+  /** Gives a trial on the device up after its time. */
   #limitTrial(options) {
     const { signal } = options, end = performance.now() + 1000 * this.#race.limit(options.maxIterations);
     this.#system.expect(0);
@@ -535,10 +513,6 @@ export class Problem {
     };
   }
 
-  /**
-   * Minimises from the present point. Each step is yielded after its decision; the unknowns are
-   * then those of the last accepted point. Returns the summary.
-   */
   async *solve(options = {}) {
     const all = resolve(options, this.#header.options, this.#methods);
     if (this.#solving) throw fail("busy", "the problem is being solved; end that solve first");
@@ -587,7 +561,6 @@ export class Problem {
     }
   }
 
-  /** Minimises to the end, and returns the summary. */
   async minimize(options = {}) {
     const steps = this.solve(options);
     for (;;) {

@@ -6,7 +6,6 @@ export const groupSize = 64, mostSums = 8192;
 export const state = { done: 0, failed: 1, count: 2, enough: 3, norm: 4, first: 5, alpha: 6, beta: 7, rz: 8,
                        sums: 64, size: 64 + 2 * mostSums };
 
-/** Text for each of so many rows or columns that one invocation takes. */
 function each(count, text, between = "\n") {
   return Array.from({ length: count }, (_, k) => text(k)).join(between);
 }
