@@ -56,8 +56,8 @@ function cubicMinimiser(a, b) {
  * Source: Nocedal & Wright, 2nd ed., algorithms 3.5 and 3.6; Hager & Zhang (2005) where rounding hides
  * differences.
  *
- * @param look evaluates a step: { step, value, slope, usable }; undefined ends the search
- * @returns { point, evaluations }; no point: nothing was found
+ * @param look evaluates a step, its value and slope; undefined ends the search
+ * @returns the point, if one was found, and evaluations
  */
 async function strongWolfe(look, start, initial, resolution) {
   let evaluations = 0, ended = false;
@@ -197,10 +197,9 @@ class Box {
 
 /** The course of a minimisation from one start. */
 class Descent {
-  /**
-   * @param paused awaited now and then; true: the caller ends the solve
-   * @param isChanged true if the caller has changed numbers
-   */
+  energies; model; x; options; paused; isChanged; seconds; fail;
+
+  /** `paused` is awaited now and then: true ends the solve. */
   constructor(energies, x, options, before, { paused, isChanged, seconds, fail }) {
     const { model } = energies, vector = () => new Float64Array(model.m);
     Object.assign(this, { energies, model, x, options, paused, isChanged, seconds, fail });
@@ -526,7 +525,6 @@ class Descent {
  *
  * @param changed called with `energies` before each step: true if the caller has changed numbers since
  *   the last call
- * @param turns of the event loop: paused(), true after the caller has ended the solve, and seconds()
  * @param fail makes the error of a code and a message
  */
 export async function* minimiseEnergies(energies, x, options, changed, { paused, seconds }, fail) {

@@ -121,7 +121,7 @@ export class Energies {
 /** The Hessian of one instance after the other. */
 class Instance {
   constructor(term, list, to, pinned) {
-    const { parameters, data, uniforms, rows } = term;
+    const { parameters, data, uniforms } = term;
     this.term = term;
     this.list = list;
     this.to = to;

@@ -68,7 +68,7 @@ export class Device {
   constructor(device, name) {
     this.gpu = device;
     this.name = name;
-    this.lost = undefined;
+    this.lost = this.wrong = undefined;
     device.lost.then(({ message, reason }) => { this.lost = message || reason || "lost"; });
     device.onuncapturederror = ({ error }) => { this.wrong ??= error.message; };
   }
@@ -140,7 +140,7 @@ export function makePlan(model) {
     const begin = model.nodes[k], wide = model.nodes[k + 1] - begin, w = wide <= widestBlock ? wide : 1;
     for (let c = begin; c < begin + wide; c += w) {
       blockOf.fill(blocks.length, c, c + w);
-      blocks.push({ first: c, width: w, count: 0 });
+      blocks.push({ first: c, width: w, count: 0, begin: 0, next: 0, slot: 0, square: 0 });
     }
   }
   const meet = (use) => {
@@ -363,7 +363,7 @@ export class DeviceIteration extends Iteration {
     this.q = new Float64Array(model.m + 1);
   }
 
-  /** @param squares of the norms of the columns */
+  /** @param [squares] of the norms of the columns  @param [needsBlocks] for look-ups */
   assemble(squares, needsBlocks) {
     if (needsBlocks) super.assemble();
     for (let c = 0; c < squares.length; ++c) {

@@ -15,6 +15,7 @@ export class Model {
     this.uniforms = uniforms;
     this.lower = this.upper = undefined;
     this.corrects = false;  // steps that gain little are corrected
+    this.isCurved = this.hasCorners = false;  // there are second derivatives; corners of residuals
     this.curved = new Uint8Array(scalars);  // 1 in blocks on manifolds
     for (const { width, blocks } of manifolds)
       for (const at of blocks) this.curved.fill(1, at, at + width);

@@ -63,7 +63,6 @@ function dependentSets(a, n) {
 /** Evaluates points, and makes steps from them. */
 export class Stepper {
   /**
-   * @param linearSolver "automatic", "factor" or "cg"
    * @param order order of elimination of a factor
    * @param iteration solves for steps in place of those, or undefined
    */
@@ -396,7 +395,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   let aborted = false;
   const paused = async () => aborted = await turns.paused();
   const lost = new LostColumns();
-  let rules, point, iteration = 0, linear = 0, end;
+  let rules, /** @type {any} */ point, iteration = 0, linear = 0, /** @type {any} */ end;
   let initial, begin, left;  // the first cost; x at the start and before a turn
   let looked;                // cost at leaveSaddle()
   let moved = false;         // a step was accepted

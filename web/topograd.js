@@ -77,7 +77,11 @@ function checkNamed(name, value, known) {
 /** Unknowns from which an adapter that is no program is used unasked, and most whose factor is tried. */
 const leastUnknowns = 3000, mostRaced = 50000;
 
-/** The adapter to use, or why there is none. */
+/**
+ * The adapter to use, or why there is none.
+ *
+ * @returns {Promise<any>}
+ */
 async function choose(device, unknowns, hasEnergies, gpu) {
   if (device === "javascript") return { reason: "as asked for" };
   if (hasEnergies) {
@@ -106,8 +110,12 @@ const isScalar = (term) => term.gradient !== undefined;
 const withTangents = (kernel) =>
   kernel?.length === 4 ? (p, d, u, t, out) => kernel(p, d, u, out) : kernel;
 
-/** Loads the problem of an exported folder. */
-export async function load(url, { device = "automatic", precision = "mixed", gpu } = {}) {
+/**
+ * @param {string | URL} url
+ * @param {import("./topograd.js").LoadOptions} [options]
+ */
+export async function load(url, options = {}) {
+  const { device = "automatic", precision = "mixed", gpu } = options;
   checkNamed("device", device, ["automatic", "webgpu", "javascript"]);
   checkNamed("precision", precision, ["mixed", "f32"]);
   const here = typeof location === "undefined" ? undefined : location.href;

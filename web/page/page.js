@@ -1,6 +1,7 @@
 // The page of an exported problem: shows it, and solves it here.
 import { load } from "./topograd.js";
 
+/** @returns {any} */
 const element = (id) => document.getElementById(id);
 const canvas = element("view"), context = canvas.getContext("2d");
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
