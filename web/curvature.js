@@ -3,11 +3,11 @@
 // columns have vanished. Rules and numbers are those of the library.
 import { decompose } from "./eigen.js";
 import { Energies } from "./energy.js";
-import { factorDense } from "./linear.js";
+import { factorDense, leastPivot } from "./linear.js";
 
 /** Unknowns up to which the Hessian is taken. */
 export const mostCurved = 64;
-/** Pivots of the Hessian, and its eigenvalues, in units of rounding and of the number of unknowns. */
+/** Least pivots and eigenvalues of the Hessian, over the number of unknowns. */
 const least = 64 * Number.EPSILON;
 /** Share of the gradient that a step leaves where the model holds, and units of its rounding. */
 const falls = 0.1, gradientUnits = 8;
@@ -41,7 +41,7 @@ function decrement({ n, hessian, gradient, squares }, damping) {
   return { flat, square, promise: square(gradient), step: y.map((value, k) => -units[k] * value) };
 }
 
-/** Second derivatives at the points of a stepper, whose point is to be linearised again after each call. */
+/** Second derivatives at the points of a stepper, which is to be linearised again after each call. */
 export class Curvature {
   constructor(stepper) {
     this.stepper = stepper;
@@ -51,7 +51,7 @@ export class Curvature {
   /** The cost to the second order, over the columns that move; undefined if there are none. */
   async #read(x, point) {
     const { energies, stepper: { model, g, held, squares } } = this, { m } = model;
-    const columns = Array.from({ length: m }, (_, c) => c).filter((c) => held[c] === 0), n = columns.length;
+    const columns = Array.from(held.keys()).filter((c) => held[c] === 0), n = columns.length;
     if (n === 0) return undefined;
     await energies.evaluateHessians(x, false, () => false);
     const hessian = new Float64Array(n * n), unit = new Float64Array(m + 1), product = new Float64Array(m + 1);
@@ -72,6 +72,19 @@ export class Curvature {
     columns.forEach((c, k) => delta[c] = step[k]);
     model.plus(x, delta, 1, to);
     return to;
+  }
+
+  /** True if columns of the Jacobian depend on each other, as those of two terms that are the same do. */
+  get isDependent() {
+    const { model, held } = this.stepper, { m } = model, a = [], unit = new Float64Array(m + 1), q = unit.slice();
+    const free = Array.from(held.keys()).filter((c) => held[c] === 0);
+    for (const column of free) {
+      unit[column] = 1;
+      model.product(unit, q);
+      unit[column] = 0;
+      for (const row of free) a.push(q[row]);
+    }
+    return factorDense(a, free.length, leastPivot).depends.length > 0;
   }
 
   #gradient(x, { columns }) {
@@ -119,7 +132,7 @@ export class Curvature {
    * A point of a cost that is lower by `enough`, along the direction in which it is curved downwards most, in
    * units in which the largest entry of each row of H is 1; undefined where columns decide along it.
    */
-  async escape(x, point, enough) {
+  async escape(x, point, enough, dependent) {
     const at = await this.#read(x, point);
     if (at === undefined || !at.hessian.every(Number.isFinite)) return undefined;
     const { n, hessian } = at, scaled = hessian.slice();
@@ -137,20 +150,24 @@ export class Curvature {
     const lowest = values.indexOf(Math.min(...values)), curvature = values[lowest];
     if (!(curvature < -least * n)) return undefined;
     const direction = units.map((unit, k) => unit * scaled[k * n + lowest]);
+    const { model } = this.stepper, delta = new Float64Array(model.m + 1);
     let slope = 0, along = 0;
     direction.forEach((value, k) => {
       slope += value * at.gradient[k];
       along += Math.abs(value) * Math.sqrt(at.squares[k]);
+      delta[at.columns[k]] = value;
     });
-    if (along * along > -curvature) return undefined;
+    if ((dependent ? model.product(delta, delta.slice()) : along * along) > -curvature) return undefined;
     // To both sides, with steps that double while the cost falls.
-    const { model } = this.stepper, first = Math.sqrt(2 * enough / -curvature) * (slope > 0 ? -1 : 1);
-    let best, bound = point.cost - enough;
+    const first = Math.sqrt(2 * enough / -curvature) * (slope > 0 ? -1 : 1);
+    let best;
     for (const side of [first, -first]) {
       let last = point.cost, length = side;
       for (let doublings = 0; doublings < mostDoublings; ++doublings, length *= 2) {
-        const to = this.#moved(x, at, direction.map((value) => length * value)), cost = model.cost(to);
-        if (cost < bound) [bound, best] = [cost, { x: to, cost }];
+        const to = x.slice();
+        model.plus(x, delta, length, to);
+        const cost = model.cost(to);
+        if (cost < (best?.cost ?? point.cost - enough)) best = { x: to, cost };
         if (!(cost < last)) break;
         last = cost;
       }

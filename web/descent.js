@@ -7,11 +7,9 @@ import { reached, verdict } from "./rules.js";
 const unit = 2 ** -52;
 /** Changes of the cost below so many units of rounding of the initial cost are invisible. */
 const costRounding = 64;
-/** Changes of the cost below so many units say nothing about a step. */
 const hiddenUnits = 4;
 /** The first trial may promise this many times the cost, here or at the start. */
 const mostPromised = 10;
-/** Gradients count as this share of the first one at least. */
 const shareOfStart = 1e-4;
 /** Steps whose decrease must be small together: a share of all, and at least so many. */
 const leastWindow = 5, windowShare = 10;
@@ -349,7 +347,6 @@ class Descent {
     if (aim === undefined) return undefined;
     const { slope } = aim, { met } = this;
     this.met = undefined;
-    // A small step ends if the next one promises no more.
     if (met !== undefined && -slope * aim.first / 2 <= this.#resolution()) {
       this.verdict = met;
       return null;

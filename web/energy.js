@@ -158,7 +158,7 @@ class Instance {
       for (let b = 0; b <= a; ++b) {
         const first = positions[i * parameters + free[a]], second = positions[i * parameters + free[b]];
         const row = Math.max(first, second), value = block[a * n + b];
-        // Two slots of the same unknown contribute twice to its diagonal entry.
+        // Two slots of an unknown count twice on its diagonal.
         this.to[base + row * (row + 1) / 2 + Math.min(first, second)] +=
           first === second && a !== b ? 2 * value : value;
       }

@@ -49,7 +49,7 @@ export async function findAdapter(gpu) {
   return { adapter, name, software, gpu };
 }
 
-/** A device, its buffers' limit, and a promise that ends when it is lost. */
+/** A device that knows when it is lost. */
 export class Device {
   static async open({ adapter, name }, bytes) {
     const limits = {};
@@ -122,7 +122,7 @@ export class Device {
   }
 }
 
-/** What the kernels read of the structure of J, and the indices of all numbers. */
+/** What the kernels read of the structure of J. */
 export function makePlan(model) {
   const { m, lists } = model;
   const stride = Math.ceil((m + 1) / 64) * 64;
@@ -253,7 +253,6 @@ export class System {
     this.group = this.bind(layout, [this.words, this.jac, this.vec, this.scalars, this.request]);
   }
 
-  /** Makes kernels; returns the layout of their buffers. */
   async compile(code, names, types) {
     const layout = this.device.gpu.createBindGroupLayout({ entries: types.map((type, binding) =>
       ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } })) });
@@ -416,7 +415,6 @@ export class DeviceIteration extends Iteration {
       const norm = found.first * size;
       if (!Number.isFinite(norm + found.norm)) return -1;  // beyond float32
       if (found.count === 0 && !found.failed) return norm <= enough || pass === 0 ? total : -1;
-      // The passes end where they do not lead further.
       if (found.count === 0 || !(norm < 0.5 * last)) return last > 10 * enough ? -1 : total;
       last = norm;
       for (let c = 0; c < m; ++c) delta[c] += size * found.x[c] * s[c];

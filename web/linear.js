@@ -1,7 +1,6 @@
 // Solvers of the damped normal equations (JᵀJ + D) δ = -Jᵀr.
 import { widestBlock } from "./model.js";
 
-/** Share of its diagonal entry at which a pivot vanishes. */
 export function vanishingShare(unknowns) {
   return Math.min(unknowns * Number.EPSILON, 1e-10);
 }
@@ -10,7 +9,6 @@ export function vanishingShare(unknowns) {
 const mostTargets = 3e7, mostNumbers = 3e7;
 /** Operations of the largest factor that is made unasked: seconds of work. */
 export const dearestFactor = 3e9;
-/** Widest block that is looked at for being singular. */
 export const widestTested = 16;
 const mostDense = 150;
 
@@ -588,6 +586,9 @@ export async function conjugateGradients(model, precondition, g, damping, held, 
   }
   return count;
 }
+
+/** Square that is left of a column of norm 1 that depends on others. */
+export const leastPivot = 1e-12;
 
 /**
  * Factors the lower triangle of a symmetric matrix in units in which its diagonal is 1. Returns them, and

@@ -30,7 +30,6 @@ export class Model {
     this.upper = upper;
   }
 
-  /** Calls the kernel on each instance of a term. */
   each(term, x, kernel, outputs, use) {
     const { parameters, data, uniforms, index, numbers } = term;
     const p = new Float64Array(parameters), d = new Float64Array(data);
@@ -311,7 +310,7 @@ export class Model {
     }
   }
 
-  /** True if the scalar of a column lies at a bound against which the gradient pushes. */
+  /** True at a bound against which the gradient pushes. */
   isActive(column, x, g) {
     const k = this.scalarOf[column];
     if (k < 0 || this.lower === undefined) return false;

@@ -1,6 +1,6 @@
 // Where solves that keep a factor run: on the device or in JavaScript.
 
-/** Most time that a trial on the device may take, as a multiple of JavaScript's. */
+/** Most time of a trial on the device, over JavaScript's. */
 const patience = 2;
 
 /** Solves in JavaScript that are no measure: they make the factor. */

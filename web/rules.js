@@ -257,7 +257,7 @@ export class Rules {
     this.first.hidden = 0;
   }
 
-  /** Changes of the cost that rounding may hide, by a bound that mixes all rows. */
+  /** Changes of the cost that rounding may hide, by a bound for all rows. */
   #costNoise() {
     const { cost, scaledXNorm } = this.point, { unit } = this, ofTerms = unit * scaledXNorm;
     return 8 * unit * Math.abs(cost) + ofTerms * (residualNorm(cost) + ofTerms / 2);
@@ -331,7 +331,7 @@ export class Rules {
       this.unsettled, this.leastContradiction, false, "no_convergence");
   }
 
-  /** True after the last step of several in turn that were refused or gained only rounding. */
+  /** True after some steps in turn that were refused or gained only rounding. */
   get isStuck() {
     return this.idleInARow === stuck;
   }

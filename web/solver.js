@@ -1,13 +1,14 @@
 // Levenberg-Marquardt over a model.
 import { Curvature, mostCurved, stepBeside } from "./curvature.js";
 import {
-  Factor, Iteration, conjugateGradients, dearestFactor, dot, factorDense, solveByRows, vanishingShare, widestTested,
+  Factor, Iteration, conjugateGradients, dearestFactor, dot, factorDense, leastPivot, solveByRows, vanishingShare,
+  widestTested,
 } from "./linear.js";
 import {
   LostColumns, Rules, isOutOfRange, lostColumns, outOfIterations, outOfRange, parabolaMinimiser, verdict,
 } from "./rules.js";
 
-/** Unknowns that the rows of the Jacobian may be solved for directly, and numbers of those rows. */
+/** Unknowns that rows of the Jacobian may be solved for, and numbers of those. */
 const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
 const turn = 4;  // of the event loop, in ms
 /** Most iterations with an earlier factor. */
@@ -38,8 +39,8 @@ export function turnsOf(signal) {
   return { paused, seconds: () => (performance.now() - begin) / 1000 };
 }
 
-/** Square that is left of a column of norm 1 that depends on others, and their least share in it. */
-const leastPivot = 1e-12, leastShare = 1e-3;
+/** Least share of columns in one that depends on them. */
+const leastShare = 1e-3;
 
 /** Columns of a block that depend on each other, set by set, by the lower triangle of its JᵀJ. */
 function dependentSets(a, n) {
@@ -168,7 +169,6 @@ export class Stepper {
     return point;
   }
 
-  /** True if blocks that residuals do not determine are looked for. */
   get #seesBlocks() {
     return this.model.manifolds.length === 0 && this.model.lower === undefined;
   }
@@ -233,7 +233,7 @@ export class Stepper {
     }
   }
 
-  /** Solves for a step. Returns the iterations, or -1 if there is none. */
+  /** Returns the iterations, or -1 if there is no step. */
   async #solve(request, paused) {
     const { g, damping, held, delta, model } = this, m = model.m;
     this.hidden = 0;
@@ -531,8 +531,8 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   /** At an end or where steps are stuck: true if the solve goes on from a better point beside this one. */
   const leaveSaddle = async () => {
     const { squares, model, pinned } = stepper, { cost } = point;
-    if ((end !== undefined && end.status !== "convergence") || stepper.isRough || looked === cost || !(cost > 0) ||
-        iteration >= options.maxIterations)
+    if ((end !== undefined && end.status !== "convergence" && rules.unsettled === 0) || stepper.isRough ||
+        looked === cost || !(cost > 0) || iteration >= options.maxIterations)
       return false;
     looked = cost;
     const flat = [], from = x.slice(), nowhere = !moved && point.gradientMax === 0;
@@ -540,10 +540,11 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
       const k = model.scalarOf[c], size = Math.max(Math.abs(x[k]), Math.abs(x[k] - begin[k]));
       if (k >= 0 && pinned[c] === 0 && (nowhere || LostColumns.hasVanished(squares[c], size, cost))) flat.push(k);
     }
-    if (flat.length === 0) return false;
+    const dependent = flat.length === 0;
+    if (dependent && !(end !== undefined && stepper.curvature?.isDependent)) return false;
     const least = Math.max(rules.leastContradiction, 64 * stepper.unit * cost);
-    let best = await stepper.curvature?.escape(x, point, least);
-    if (best === undefined) {
+    let best = await stepper.curvature?.escape(x, point, least, dependent);
+    if (best === undefined && !dependent) {
       const move = (direction, length) => {
         x.set(from);
         for (const [k, factor] of direction) {

@@ -50,15 +50,17 @@ test("Brown and Dennis' function has the command's tolerances and steps", { skip
   near(summary.iterations, run.iterations, 1, "steps");
 });
 
-test("a saddle at which columns depend on each other is no convergence", { skip }, async () => {
-  // Both terms are the same at the start, and stay so. There is a curve through all points.
+test("a saddle at which columns depend on each other is left", { skip }, async () => {
+  // Both terms are the same at the start, and stay so by the linear model. There is a curve through all points.
   const x = [0.42316777212545276, 1.3466598187806085, 2.25925075605046, 3.401508879568428];
   const y = x.map((t) => 2 * Math.exp(-0.4 * t) + Math.exp(-3 * t));
   const start = { a: 1, b: 1, c: 1, d: 1 };
-  const path = write(fit("a * exp(-b * x) + c * exp(-d * x)", start, x, y, { loss: { soft_l1: 1 } }));
-  const { p } = await load([path]), summary = await p.minimize();
-  assert.ok(summary.status !== "convergence" || summary.finalCost < 1e-9 * summary.initialCost, summary.message);
-  assert.equal(summary.status.toUpperCase(), native([path]).termination);
+  for (const loss of ["trivial", { soft_l1: 1 }]) {
+    const { p } = await load([write(fit("a * exp(-b * x) + c * exp(-d * x)", start, x, y, { loss }))]);
+    const summary = await p.minimize({ maxIterations: 100 });
+    assert.equal(summary.status, "convergence");
+    near(summary.finalCost / summary.initialCost, 0, 1e-9);
+  }
 });
 
 test("a start without a gradient is left along several unknowns at once", { skip }, async () => {
