@@ -11,10 +11,10 @@ namespace topograd::runtime::hybrid {
 Executor::Executor(HybridOptions options, Clock clock)
     : options_(options),
       scheduler_(std::move(options), std::move(clock)),
-      recorder_(options_, devices_),
-      outside_work_(scheduler_, devices_, recorder_),
-      knowledge_(std::make_unique<StoredKnowledge>(options_, scheduler_, recorder_.telemetry())),
-      runner_(std::make_unique<TaskRunner>(*this, options_, scheduler_, devices_, recorder_)) {}
+      record_(options_, devices_),
+      outside_work_(scheduler_, devices_, record_),
+      knowledge_(std::make_unique<StoredKnowledge>(options_, scheduler_, record_.telemetry())),
+      runner_(std::make_unique<TaskRunner>(*this, options_, scheduler_, devices_, record_)) {}
 
 Executor::~Executor() {
   if (runner_->finish()) save_learned();
@@ -39,11 +39,11 @@ std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
   backend->limit_resident(options_.resident_limit);
   const std::size_t target = devices_.add(std::move(backend), c, scheduler_);
   if (const auto before = knowledge_->add(devices_.at(target))) {
-    recorder_.log(LogLevel::info, "device " + c.name + ": driver " + c.driver +
-                                      ", what was learned under " + *before + " is forgotten");
+    record_.log(LogLevel::info, "device " + c.name + ": driver " + c.driver +
+                                    ", what was learned under " + *before + " is forgotten");
   }
-  recorder_.log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +
-                                    (c.available ? "" : ": not available: " + c.problem));
+  record_.log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +
+                                  (c.available ? "" : ": not available: " + c.problem));
   return target;
 }
 
@@ -98,18 +98,18 @@ std::string Executor::explain(const Decision& decision) const {
 
 Decision OutsideWork::decide(const TaskShape& task) {
   const Decision decision = scheduler_.decide(task);
-  recorder_.decided(task.operation, decision);
+  record_.decided(task.operation, decision);
   return decision;
 }
 
 Decision OutsideWork::follow(const TaskShape& task, const Decision& placed) {
   const Decision decision = scheduler_.follow(task, placed);
-  recorder_.decided(task.operation, decision);
+  record_.decided(task.operation, decision);
   return decision;
 }
 
 void OutsideWork::routed(std::string_view operation, const Decision& decision) {
-  recorder_.decided(operation, decision);
+  record_.decided(operation, decision);
 }
 
 void OutsideWork::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
@@ -119,32 +119,32 @@ void OutsideWork::record(const TaskShape& task, const Decision& decision, const 
 
 void OutsideWork::ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
                       const Decision& decision) {
-  recorder_.ran(task.operation, target, outcome, task.size, scheduler_.now());
-  if (!recorder_.has_observer() || !outcome.success) return;
-  recorder_.observe(task.operation, task.size,
-                    {.device = devices_.name_of(target),
-                     .on_cpu = target == kCpu,
-                     .decision = decision,
-                     .times = outcome.times,
-                     .bytes_up = outcome.bytes_up,
-                     .bytes_down = outcome.bytes_down,
-                     .cache_hits = outcome.cache_hits});
+  record_.ran(task.operation, target, outcome, task.size, scheduler_.now());
+  if (!record_.has_observer() || !outcome.success) return;
+  record_.observe(task.operation, task.size,
+                  {.device = devices_.name_of(target),
+                   .on_cpu = target == kCpu,
+                   .decision = decision,
+                   .times = outcome.times,
+                   .bytes_up = outcome.bytes_up,
+                   .bytes_down = outcome.bytes_down,
+                   .cache_hits = outcome.cache_hits});
 }
 
 void OutsideWork::read_back(std::string_view operation, std::size_t target, std::uint64_t sent,
                             std::uint64_t bytes, std::optional<double> us) {
-  recorder_.read_back(operation, target, bytes);
+  record_.read_back(operation, target, bytes);
   if (us) scheduler_.record_read_back(target, sent, bytes, *us);
 }
 
 void OutsideWork::record_fallback(const TaskShape& task, const Decision& decision,
                                   const Error& error) {
-  recorder_.fell_back(task.operation, devices_.name_of(decision.target), error);
+  record_.fell_back(task.operation, devices_.name_of(decision.target), error);
 }
 
 void OutsideWork::record_fallback(std::string_view operation, const std::string& device,
                                   const Error& error) {
-  recorder_.fell_back(operation, device, error);
+  record_.fell_back(operation, device, error);
 }
 
 }  // namespace topograd::runtime::hybrid

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "backend.hpp"
-#include "recorder.hpp"
 #include "routing/options.hpp"
 #include "routing/scheduler.hpp"
+#include "task_record.hpp"
 
 namespace topograd::runtime::hybrid {
 
@@ -30,8 +30,8 @@ namespace topograd::runtime::hybrid {
 class OutsideWork {
  public:
   /// All arguments outlive it.
-  OutsideWork(Scheduler& scheduler, const DeviceList& devices, Recorder& recorder)
-      : scheduler_(scheduler), devices_(devices), recorder_(recorder) {}
+  OutsideWork(Scheduler& scheduler, const DeviceList& devices, TaskRecord& record)
+      : scheduler_(scheduler), devices_(devices), record_(record) {}
 
   /// Chooses a target. Follow with record() or Scheduler::cancel().
   Decision decide(const TaskShape& task);
@@ -64,7 +64,7 @@ class OutsideWork {
  private:
   Scheduler& scheduler_;
   const DeviceList& devices_;
-  Recorder& recorder_;
+  TaskRecord& record_;
 };
 
 class StoredKnowledge;
@@ -91,11 +91,9 @@ class Executor {
                         const std::function<std::unique_ptr<DeviceBackend>()>& make);
   /// Logs messages of level `least` and above: info for a new device, a warning for each fallback,
   /// a line for each decision.
-  void set_log(Log log, LogLevel least = LogLevel::info) {
-    recorder_.set_log(std::move(log), least);
-  }
+  void set_log(Log log, LogLevel least = LogLevel::info) { record_.set_log(std::move(log), least); }
 
-  void set_observer(Observer observer) { recorder_.set_observer(std::move(observer)); }
+  void set_observer(Observer observer) { record_.set_observer(std::move(observer)); }
 
   /// Runs a task and waits for it.
   ///
@@ -138,13 +136,13 @@ class Executor {
   std::vector<Capabilities> capabilities() const;
   /// Zeros with HybridOptions::telemetry off.
   OperationStatistics statistics(std::string_view operation, std::string_view device) const {
-    return recorder_.telemetry().statistics(operation, device);
+    return record_.telemetry().statistics(operation, device);
   }
   Scheduler& scheduler() { return scheduler_; }
   const Scheduler& scheduler() const { return scheduler_; }
-  const Telemetry& telemetry() const { return recorder_.telemetry(); }
-  TraceLog& trace() { return recorder_.trace(); }
-  const TraceLog& trace() const { return recorder_.trace(); }
+  const Telemetry& telemetry() const { return record_.telemetry(); }
+  TraceLog& trace() { return record_.trace(); }
+  const TraceLog& trace() const { return record_.trace(); }
   /// Figures of all devices, with the label `device`.
   std::vector<Figure> figures() const;
   std::string explain(const Decision& decision) const;
@@ -155,7 +153,7 @@ class Executor {
   const HybridOptions options_;
   Scheduler scheduler_;
   DeviceList devices_;
-  Recorder recorder_;
+  TaskRecord record_;
   OutsideWork outside_work_;
   std::unique_ptr<StoredKnowledge> knowledge_;
   std::unique_ptr<TaskRunner> runner_;

@@ -3,8 +3,8 @@
 
 #include "../cache/disk_cache.hpp"
 #include "backend.hpp"
-#include "recorder.hpp"
 #include "routing/knowledge.hpp"
+#include "task_record.hpp"
 
 #include <cstddef>
 #include <cstdint>

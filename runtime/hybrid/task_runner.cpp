@@ -360,12 +360,12 @@ void require_tasks(const char* call, std::span<Task* const> tasks) {
 }  // namespace
 
 TaskRunner::TaskRunner(const Executor& executor, const HybridOptions& options, Scheduler& scheduler,
-                       DeviceList& devices, Recorder& recorder)
+                       DeviceList& devices, TaskRecord& record)
     : executor_(executor),
       options_(options),
       scheduler_(scheduler),
       devices_(devices),
-      recorder_(recorder),
+      record_(record),
       threads_(options.threads),
       arena_(std::make_unique<TaskArena>(scheduler)) {}
 
@@ -381,11 +381,11 @@ ExecutionStats TaskRunner::execute(Task& task) {
 }
 
 ExecutionStats TaskRunner::follow(Task& task, const TaskShape& shape, const Decision& decision) {
-  recorder_.decided(shape.operation, decision);
+  record_.decided(shape.operation, decision);
   ExecutionStats stats = wants_split(task, shape, decision)
                              ? run_split(task, shape, decision)
                              : run(task, shape, decision, {0, shape.size});
-  recorder_.observe(shape.operation, shape.size, stats);
+  record_.observe(shape.operation, shape.size, stats);
   return stats;
 }
 
@@ -424,7 +424,7 @@ ExecutionStats TaskRunner::run_on_cpu(Task& task, const TaskShape& shape, Items 
     }
   } catch (...) {
     if (decision) scheduler_.cancel(*decision);
-    recorder_.ran(shape.operation, kCpu, {.success = false}, items.count(), scheduler_.now());
+    record_.ran(shape.operation, kCpu, {.success = false}, items.count(), scheduler_.now());
     throw;
   }
   const double end = scheduler_.now();
@@ -435,7 +435,7 @@ ExecutionStats TaskRunner::run_on_cpu(Task& task, const TaskShape& shape, Items 
   } else {
     scheduler_.record(shape, kCpu, outcome);
   }
-  recorder_.ran(shape.operation, kCpu, outcome, items.count(), end);
+  record_.ran(shape.operation, kCpu, outcome, items.count(), end);
   ExecutionStats stats{.device = "cpu", .on_cpu = true, .times = outcome.times};
   if (decision) stats.decision = *decision;
   return stats;
@@ -481,7 +481,7 @@ std::optional<Error> TaskRunner::try_device(const TaskShape& shape, const Decisi
   Outcome learned = outcome;
   learned.times.submit += uncounted_us;
   scheduler_.record(shape, decision, learned);
-  recorder_.ran(shape.operation, decision.target, outcome, shape.size, scheduler_.now());
+  record_.ran(shape.operation, decision.target, outcome, shape.size, scheduler_.now());
   stats = {.device = device.name(),
            .decision = decision,
            .times = report.times,
@@ -492,7 +492,7 @@ std::optional<Error> TaskRunner::try_device(const TaskShape& shape, const Decisi
 }
 
 void TaskRunner::fell_back(const TaskShape& shape, const Decision& decision, const Error& error) {
-  recorder_.fell_back(shape.operation, devices_.name_of(decision.target), error);
+  record_.fell_back(shape.operation, devices_.name_of(decision.target), error);
 }
 
 std::future<ExecutionStats> TaskRunner::submit(Task& task) {
@@ -648,20 +648,20 @@ void TaskRunner::run_group(const Group& group, const TaskShape& shape,
       const TaskShape one = group.tasks[k]->shape();
       Decision own = decision;
       own.reserved_us = 0;
-      recorder_.decided(one.operation, own);
+      record_.decided(one.operation, own);
       out[group.positions[k]] = run(*group.tasks[k], one, own, {0, one.size});
-      recorder_.observe(one.operation, one.size, out[group.positions[k]]);
+      record_.observe(one.operation, one.size, out[group.positions[k]]);
     }
     return;
   }
-  recorder_.decided(shape.operation, decision);
+  record_.decided(shape.operation, decision);
   const DeviceProgram program = joined(std::move(programs));
   ExecutionStats stats;
   const std::optional<Error> error = try_device(
       shape, decision, [&](DeviceBackend& device) { return device.run(program); }, stats);
   if (error && forced_side(shape, options_) == Side::device) throw *error;
   if (error) fell_back(shape, decision, *error);
-  if (!error && group.tasks.size() > 1) recorder_.coalesced(group.tasks.size());
+  if (!error && group.tasks.size() > 1) record_.coalesced(group.tasks.size());
   stats.coalesced = group.tasks.size();
   for (std::size_t k = 0; k < group.tasks.size(); ++k) {
     ExecutionStats& one = out[group.positions[k]];
@@ -669,7 +669,7 @@ void TaskRunner::run_group(const Group& group, const TaskShape& shape,
     one = error ? run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr) : stats;
     if (error) one.fallback = error->what();
     one.decision = decision;
-    recorder_.observe(own.operation, own.size, one);
+    record_.observe(own.operation, own.size, one);
   }
 }
 
@@ -706,7 +706,7 @@ ExecutionStats TaskRunner::run_split(Task& task, const TaskShape& shape, const D
   } else {
     stats.cpu_share = share;
   }
-  recorder_.split();
+  record_.split();
   stats.decision = decision;
   return stats;
 }
@@ -728,8 +728,7 @@ void TaskRunner::warm_up_on(Task& task, std::size_t target, int samples) {
       return task.run_on_device(device, all);
     };
     if (const auto error = try_device(shape, decision, work, stats)) {
-      recorder_.log(LogLevel::warning,
-                    "warm_up: " + devices_.name_of(target) + ": " + error->what());
+      record_.log(LogLevel::warning, "warm_up: " + devices_.name_of(target) + ": " + error->what());
       return;
     }
   }

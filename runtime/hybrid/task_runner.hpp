@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend.hpp"
-#include "recorder.hpp"
 #include "task.hpp"
+#include "task_record.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -23,7 +23,7 @@ class TaskRunner {
  public:
   /// All arguments outlive it. `executor` marks threads that run its tasks.
   TaskRunner(const Executor& executor, const HybridOptions& options, Scheduler& scheduler,
-             DeviceList& devices, Recorder& recorder);
+             DeviceList& devices, TaskRecord& record);
   /// Waits for submitted tasks.
   ~TaskRunner();
 
@@ -79,7 +79,7 @@ class TaskRunner {
   const HybridOptions& options_;
   Scheduler& scheduler_;
   DeviceList& devices_;
-  Recorder& recorder_;
+  TaskRecord& record_;
   const CpuThreads threads_;
   const std::unique_ptr<TaskArena> arena_;
 };

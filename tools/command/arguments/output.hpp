@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../../../ir/error.hpp"
-#include "../../../runtime/hybrid/recorder.hpp"
 #include "../../../runtime/hybrid/routing/scheduler.hpp"
+#include "../../../runtime/hybrid/task_record.hpp"
 #include "../../../solver/summary.hpp"
 
 namespace topograd::command {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../frontend/problem.hpp"
-#include "../../../runtime/hybrid/recorder.hpp"
+#include "../../../runtime/hybrid/task_record.hpp"
 #include "../../../solver/options.hpp"
 #include "../../../solver/summary.hpp"
 

@@ -1,5 +1,5 @@
 // Counters and histograms, lanes and rows of traces, names of targets, and texts of the log.
-#include "recorder.hpp"
+#include "task_record.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -192,16 +192,16 @@ std::string to_chrome_trace(std::vector<TraceEvent> events) {
   return Json{{"traceEvents", std::move(list)}, {"displayTimeUnit", "ms"}}.dump() + "\n";
 }
 
-void Recorder::set_log(Log log, LogLevel least) {
+void TaskRecord::set_log(Log log, LogLevel least) {
   log_ = std::move(log);
   least_level_ = least;
 }
 
-void Recorder::log(LogLevel level, const std::string& text) const {
+void TaskRecord::log(LogLevel level, const std::string& text) const {
   if (log_ && level >= least_level_) log_(level, text);
 }
 
-void Recorder::decided(std::string_view operation, const Decision& decision) {
+void TaskRecord::decided(std::string_view operation, const Decision& decision) {
   if (counts_) telemetry_.routed(devices_.name_of(decision.target), decision.reason);
   if (log_ && least_level_ == LogLevel::trace) {
     log(LogLevel::trace,
@@ -209,16 +209,16 @@ void Recorder::decided(std::string_view operation, const Decision& decision) {
   }
 }
 
-void Recorder::ran(std::string_view operation, std::size_t target, const Outcome& outcome,
-                   std::uint64_t items, double end_seconds) {
+void TaskRecord::ran(std::string_view operation, std::size_t target, const Outcome& outcome,
+                     std::uint64_t items, double end_seconds) {
   if (outcome.success && !outcome.untimed)
     trace_parts(operation, target, end_seconds, outcome.times, items);
   if (counts_) telemetry_.ran(operation, devices_.name_of(target), outcome, items);
 }
 
 /// Parts follow each other and end at the task's end.
-void Recorder::trace_parts(std::string_view operation, std::size_t target, double end_seconds,
-                           const Terms& times, std::uint64_t items) {
+void TaskRecord::trace_parts(std::string_view operation, std::size_t target, double end_seconds,
+                             const Terms& times, std::uint64_t items) {
   if (!trace_.on()) return;
   const std::string& lane = devices_.name_of(target);
   const bool on_device = target != kCpu;
@@ -236,27 +236,27 @@ void Recorder::trace_parts(std::string_view operation, std::size_t target, doubl
   }
 }
 
-void Recorder::observe(std::string_view operation, std::uint64_t items,
-                       const ExecutionStats& stats) const {
+void TaskRecord::observe(std::string_view operation, std::uint64_t items,
+                         const ExecutionStats& stats) const {
   if (observer_) observer_(operation, items, stats);
 }
 
-void Recorder::read_back(std::string_view operation, std::size_t target, std::uint64_t bytes) {
+void TaskRecord::read_back(std::string_view operation, std::size_t target, std::uint64_t bytes) {
   if (counts_) telemetry_.read_back(operation, devices_.name_of(target), bytes);
 }
 
-void Recorder::fell_back(std::string_view operation, const std::string& device,
-                         const Error& error) {
+void TaskRecord::fell_back(std::string_view operation, const std::string& device,
+                           const Error& error) {
   if (counts_) telemetry_.fell_back(operation, device, error.code());
   log(LogLevel::warning, "task \"" + std::string(operation) + "\": " + device +
                              " failed, the CPU takes over: " + error.what());
 }
 
-void Recorder::coalesced(std::uint64_t tasks) {
+void TaskRecord::coalesced(std::uint64_t tasks) {
   if (counts_) telemetry_.coalesced(tasks);
 }
 
-void Recorder::split() {
+void TaskRecord::split() {
   if (counts_) telemetry_.split();
 }
 

@@ -149,10 +149,10 @@ using Log = std::function<void(LogLevel, const std::string&)>;
 using Observer = std::function<void(std::string_view, std::uint64_t, const ExecutionStats&)>;
 
 /// Thread-safe, but log and observer are set before the first task. Targets are those of the list.
-class Recorder {
+class TaskRecord {
  public:
   /// `devices` outlives it.
-  Recorder(const HybridOptions& options, const DeviceList& devices)
+  TaskRecord(const HybridOptions& options, const DeviceList& devices)
       : counts_(options.telemetry), devices_(devices), trace_(options.trace_events) {}
 
   void set_log(Log log, LogLevel least);
