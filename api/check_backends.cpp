@@ -41,10 +41,10 @@ std::vector<CheckedBackend> open_backends(const Options& options) {
   if (options.backend == Backend::cpu) return backends;
   const DeviceFacts facts = probe_device({.device = options.device, .float64 = options.float64});
   const bool forced = options.backend == Backend::vulkan;
-  if (!facts.usable && !forced) return backends;
+  if (!facts.available && !forced) return backends;
   for (const Precision precision : precisions) {
     const bool wide = precision == Precision::f64;
-    if (wide && !facts.float64 && facts.usable && !(forced && options.precision)) continue;
+    if (wide && !facts.float64 && facts.available && !(forced && options.precision)) continue;
     backends.push_back(make_checked_backend(
         make_device_rows(
             {.precision = precision, .device = options.device, .float64 = options.float64}),

@@ -62,20 +62,19 @@ struct Launch {
 
 /// Limits for the kernels of a backend.
 struct LaunchLimits {
-  std::uint64_t binding_bytes = 0;      ///< per argument
-  std::uint32_t groups = 0;             ///< workgroups along an axis
-  std::uint32_t local_size = 0;         ///< invocations per workgroup
-  std::uint32_t shared_bytes = 0;       ///< per workgroup
-  std::uint32_t subgroup_size = 1;      ///< 1: none
-  bool subgroup_arithmetic = false;     ///< subgroupAdd and the like
-  bool subgroup_shuffle = false;        ///< subgroupShuffle, subgroupBallot
-  bool float64 = false, int64 = false;  ///< types available in shaders
+  std::uint64_t binding_bytes = 0;   ///< per argument
+  std::uint32_t groups = 0;          ///< workgroups along an axis
+  std::uint32_t local_size = 0;      ///< invocations per workgroup
+  std::uint32_t shared_bytes = 0;    ///< per workgroup
+  std::uint32_t subgroup_size = 1;   ///< 1: none
+  bool subgroup_arithmetic = false;  ///< subgroupAdd and the like
+  bool subgroup_shuffle = false;     ///< subgroupShuffle, subgroupBallot
+  bool int64 = false;                ///< the type, in shaders
   bool int64_atomics = false, atomic_float32 = false, atomic_float64 = false;
   bool cooperative_matrix = false;
   bool groups_progress = false;         ///< running workgroups progress while others wait for them
   std::uint32_t loop_iterations = ~0u;  ///< per invocation; further iterations are silently skipped
-  bool software = false;                ///< the device runs on the CPU
-  bool occupied_by_few = false;         ///< a few workgroups occupy it: software
+  bool occupied_by_few = false;         ///< a few workgroups occupy it: it runs on the CPU
 };
 
 /// Totals since a backend was opened; the difference of two readings gives a period.

@@ -33,8 +33,8 @@ Device Device::vulkan(std::string_view which) { return open_named(which); }
 
 Device Device::best() {
   for (const ListedDevice& listed : listed_devices()) {
-    const bool wanted = listed.preferred && (listed.asked_for || listed.facts.kind != "software");
-    if (!wanted || !listed.problem.empty()) continue;
+    const bool wanted = listed.preferred && (listed.asked_for || !listed.facts.software());
+    if (!wanted || !listed.facts.available) continue;
     try {
       return listed.open();
     } catch (const Error&) {
@@ -51,7 +51,7 @@ void Device::synchronise() const { backend_->synchronise(); }
 std::vector<DeviceFacts> list_devices() {
   std::vector<DeviceFacts> out = {cpu_backend()->facts()};
   for (const ListedDevice& listed : listed_devices()) {
-    if (listed.problem.empty()) out.push_back(listed.facts);
+    if (listed.facts.available) out.push_back(listed.facts);
   }
   return out;
 }

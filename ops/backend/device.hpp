@@ -1,25 +1,19 @@
 // Devices on which arrays are stored and operations run.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "../../runtime/backend.hpp"
+
 namespace topograd::ops {
 
 class OpBackend;
 
-/// Properties of a device.
-struct DeviceFacts {
-  std::string name;                ///< "cpu", or the driver's name for it
-  std::string kind;                ///< "cpu", "discrete", "integrated", "virtual", "software"
-  std::uint64_t memory_bytes = 0;  ///< available to this process; 0 = unknown
-  bool float64 = true;             ///< supports f64 arrays
-  bool unified = false;            ///< the host reads and writes its memory without a copy
-};
+using runtime::DeviceFacts;
 
 /// A device. Cheap to copy; equal handles are the same device. Thread-safe.
 class Device {

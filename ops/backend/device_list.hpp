@@ -14,7 +14,6 @@ namespace topograd::ops {
 
 struct ListedDevice {
   DeviceFacts facts;
-  std::string problem;     ///< the reason why it cannot be opened; empty if it can
   bool preferred = false;  ///< the device for an empty name
   bool asked_for = false;  ///< TOPOGRAD_DEVICE names it
   std::function<Device()> open;

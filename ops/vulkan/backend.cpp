@@ -517,7 +517,6 @@ LaunchLimits limits_of(const vk::Device& device) {
           .subgroup_size = f.subgroup_basic ? l.subgroup_size : 1,
           .subgroup_arithmetic = f.subgroup_arithmetic,
           .subgroup_shuffle = vk::has_subgroup_shuffle(device),
-          .float64 = f.has_float64(),
           .int64 = f.int64,
           .int64_atomics = f.int64_atomics,
           .atomic_float32 = f.atomic_float32_add,
@@ -525,7 +524,6 @@ LaunchLimits limits_of(const vk::Device& device) {
           .cooperative_matrix = f.cooperative_matrix,
           .groups_progress = info.vendor_id == kNvidia,  // as CUDA guarantees for the same devices
           .loop_iterations = l.max_loop_iterations,
-          .software = info.software(),
           .occupied_by_few = info.software()};
 }
 
@@ -767,16 +765,6 @@ std::shared_ptr<const ir::ResidentData> numbers_of(std::shared_ptr<OpBackend> ba
   return std::make_shared<VulkanNumbers>(std::move(backend), std::move(memory), type, count);
 }
 
-DeviceFacts facts_of(const vk::DeviceInfo& info) {
-  DeviceFacts facts{.name = info.name, .kind = std::string(vk::name(info.type))};
-  for (const vk::MemoryHeap& heap : info.heaps) {
-    if (heap.device_local) facts.memory_bytes = std::max(facts.memory_bytes, heap.budget);
-  }
-  facts.float64 = info.features.has_float64();
-  facts.unified = info.unified;
-  return facts;
-}
-
 Device open_vulkan(const vk::DeviceOptions& options) {
   const std::shared_ptr<vk::Device> device = vk::open(options);
   const std::lock_guard lock(registry().mutex);
@@ -812,7 +800,6 @@ std::vector<ListedDevice> devices_of_system() {
     const vk::DeviceInfo& info = found[k];
     ListedDevice listed;
     listed.facts = facts_of(info);
-    listed.problem = info.unusable;
     listed.preferred = k == preferred;
     listed.asked_for = listed.preferred && named;
     listed.open = [options = options_of(k, preferred)] {

@@ -23,9 +23,6 @@ Device open_vulkan(const runtime::vulkan::DeviceOptions& options = {});
 /// All Vulkan devices, with the reason if one cannot be opened.
 std::vector<runtime::vulkan::DeviceInfo> vulkan_devices();
 
-/// The facts of a device for operations.
-DeviceFacts facts_of(const runtime::vulkan::DeviceInfo& info);
-
 /// The runtime's device of a backend; null for other backends.
 std::shared_ptr<runtime::vulkan::Device> vulkan_device(const OpBackend& backend);
 

@@ -104,11 +104,10 @@ std::size_t DeviceList::add(std::unique_ptr<DeviceBackend> backend,
   std::string name = capabilities.name;
   for (int k = 2; taken(name); ++k) name = capabilities.name + " #" + std::to_string(k);
   const ExecutorDevice& device = devices_.emplace_back(std::move(backend), capabilities, name);
-  return scheduler.add_device({.name = name,
-                               .software = capabilities.kind == "software",
-                               .available = capabilities.available,
-                               .memory_bytes = capabilities.memory_bytes,
-                               .free_bytes = [b = &device.backend()] { return b->free_bytes(); }});
+  DeviceFacts facts = capabilities;
+  facts.name = name;
+  return scheduler.add_device(std::move(facts),
+                              [b = &device.backend()] { return b->free_bytes(); });
 }
 
 ExecutorDevice& DeviceList::at(std::size_t target) const {

@@ -13,23 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "../backend.hpp"
 #include "routing/scheduler.hpp"
 #include "task.hpp"
 
 namespace topograd::runtime::hybrid {
 
 /// One backend on which tasks can run.
-struct Capabilities {
-  std::string name;
-  std::string kind;  ///< "cpu", "discrete", "integrated", "software", ...
-  std::string driver;
-  std::uint64_t memory_bytes = 0;     ///< 0 = not known
-  std::vector<std::string> features;  ///< names of the device's features
-  bool available = true;
-  std::string problem;  ///< reason, if not available
-  int threads = 0;      ///< of the CPU
-  std::string simd;     ///< of the CPU: simd_level()
-};
+using Capabilities = DeviceFacts;
 
 /// The widest vector instructions of this processor that kernels use: "baseline", "avx2" or
 /// "avx512".

@@ -679,7 +679,7 @@ constexpr std::size_t kLeastGathered = 64, kMostGathered = 512;
 }  // namespace
 
 WalkDevice walk_device(const DeviceFacts& facts, const SolverOptions& options) {
-  WalkDevice out{.name = facts.name, .shared_bytes = facts.shared_memory_bytes};
+  WalkDevice out{.facts = facts};
   if (options.precision == Precision::f64 && facts.float64 && !facts.emulated_float64)
     out.precision = Precision::f64;
   return out;

@@ -71,13 +71,12 @@ struct WalkCounts {
 
 /// The facts about the chosen device on which walks depend.
 struct WalkDevice {
-  std::string name;
+  DeviceFacts facts;
   Precision precision = Precision::f32;  ///< f64 if that is asked for and the device has it
-  std::uint32_t shared_bytes = 0;        ///< shared memory of a workgroup
 
   /// Why the components of a group cannot walk on it; empty: they can.
   std::string obstacle_of(const ComponentGroup& group) const {
-    return obstacle_of_walk(group, precision, shared_bytes);
+    return obstacle_of_walk(group, precision, facts.shared_memory_bytes);
   }
 };
 
@@ -96,7 +95,7 @@ class DeviceWalk {
 
   const WalkDevice& device() const { return device_; }
   WalkKernel kernel_of(const LaneProgram& program) const {
-    return walk_kernel(program, device_.precision, device_.shared_bytes);
+    return walk_kernel(program, device_.precision, device_.facts.shared_memory_bytes);
   }
 
   /// Walks of all components of the group from x, as many in one dispatch as fit the device's

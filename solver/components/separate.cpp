@@ -367,7 +367,7 @@ void ComponentSolver::Impl::describe_walk(Summary& summary) const {
   const WalkCounts counts = device.take_counts();
   summary.backend = "vulkan";
   summary.on_device = true;
-  summary.device = device.device().name;
+  summary.device = device.device().facts.name;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.3g", counts.kernel_seconds);
   summary.why = "each component walks in one kernel, in " +

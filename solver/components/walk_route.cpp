@@ -163,8 +163,8 @@ WalkChoice decide_walk(const WalkFacts& facts) {
     out.reason = reason;
     return out;
   };
-  if (!device.found.usable) return stays(WalkReason::no_device);
-  if (device.found.software && !device.named) return stays(WalkReason::software_device);
+  if (!device.found.available) return stays(WalkReason::no_device);
+  if (device.found.software() && !device.named) return stays(WalkReason::software_device);
   if (device.refused) return stays(WalkReason::refused);
   if (std::ranges::none_of(facts.groups, &GroupWork::walks)) return stays(WalkReason::no_walk);
   out.device_seconds = device_seconds(facts, device.precision);
@@ -299,18 +299,19 @@ WalkRoute::WalkRoute(const ComponentGroups& groups, const SolverOptions& options
 void WalkRoute::look() {
   const DeviceFacts found = look_for_device(options_, search_seconds_);
   facts_.device = WalkDeviceFacts{.found = found};
-  if (!found.usable) return;
+  if (!found.available) return;
   device_ = walk_device(found, options_);
   facts_.device->precision = device_->precision;
   // The host checks walks in another precision than was asked for.
   facts_.host_checks |=
       options_.precision == Precision::f64 && device_->precision != Precision::f64;
   if (options_.backend != Backend::automatic) return;
-  facts_.device->named = names_device(options_) ||
-                         (found.software && hybrid_executor().scheduler().options().admit_software);
+  facts_.device->named =
+      names_device(options_) ||
+      (found.software() && hybrid_executor().scheduler().options().admit_software);
   for (std::size_t g = 0; g < groups_.groups.size(); ++g)
     facts_.groups[g].walks = device_->obstacle_of(groups_.groups[g]).empty();
-  if (!facts_.deterministic && (!found.software || facts_.device->named))
+  if (!facts_.deterministic && (!found.software() || facts_.device->named))
     target_ =
         hybrid_executor().target_of(found.name, [&] { return make_device_backend(options_); });
 }
@@ -343,7 +344,7 @@ const WalkDevice* WalkRoute::decide() {
   if (options_.backend == Backend::vulkan) {
     if (!facts_.device) look();
     const DeviceFacts& found = facts_.device->found;
-    if (!found.usable) throw Error(found.code, "backend vulkan: " + found.problem);
+    if (!found.available) throw Error(found.code, "backend vulkan: " + found.problem);
     choice_.on_device = true;
     return &*device_;
   }
@@ -376,7 +377,7 @@ bool WalkRoute::take_over(const Error& failure) {
   hybrid::Executor& executor = hybrid_executor();
   if (target_ != hybrid::kCpu)
     executor.scheduler().record(task(), target_, {.success = false, .error = failure.code()});
-  executor.outside_work().record_fallback(kComponentsName, device_->name, failure);
+  executor.outside_work().record_fallback(kComponentsName, device_->facts.name, failure);
   choice_.on_device = false;
   choice_.reason = WalkReason::device_failed;
   problem_ = failure.what();

@@ -33,8 +33,8 @@ BackendReason backend_reason(const ProblemFacts& problem, const SolverOptions& o
     return {};
   }
   const DeviceFacts& device = *machine.device;
-  if (!device.usable) return BackendReason::no_device;
-  if (!forced && device.software && !machine.named) return BackendReason::software_device;
+  if (!device.available) return BackendReason::no_device;
+  if (!forced && device.software() && !machine.named) return BackendReason::software_device;
   if (options.precision != Precision::f32 && !device.float64) return BackendReason::no_float64;
   if (forced) return BackendReason::asked_for;
   // An emulation may be slower than the CPU, which no rule can tell.
@@ -76,7 +76,7 @@ void decide_backend(Plan& plan, const ProblemFacts& problem, const SolverOptions
   if (machine.device) {
     out.device = machine.device->name;
     out.problem = machine.device->problem;
-    out.software = machine.device->software;
+    out.software = machine.device->software();
     out.emulated_float64 = machine.device->emulated_float64;
   }
   if (machine.failure) out.problem = *machine.failure;

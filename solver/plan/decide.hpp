@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../ir/error.hpp"
+#include "../../runtime/backend.hpp"
 #include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/hybrid/routing/decision.hpp"
 #include "../options.hpp"
@@ -67,18 +68,7 @@ inline constexpr std::uint64_t kWidestSearched = 64;
 /// Unknowns from which on it does: fewer are few iterations either way.
 inline constexpr std::uint64_t kLeastEliminated = 1000;
 
-/// Facts about the device that the options choose, without opening it.
-struct DeviceFacts {
-  bool usable = false;
-  std::string name;
-  bool software = false;                  ///< Vulkan on the CPU
-  bool float64 = false;                   ///< native or emulated
-  bool emulated_float64 = false;          ///< by 32-bit integers
-  std::uint32_t shared_memory_bytes = 0;  ///< of a workgroup
-  ErrorCode code = ErrorCode::NoDevice;   ///< if not usable: what a forced backend throws
-  std::string problem;                    ///< if not usable: why, with advice
-  bool failed = false;  ///< if not usable: a driver is there, and failed when it was asked
-};
+using runtime::DeviceFacts;
 
 /// Seconds that a process spends on looking for devices (0.07), opening one and making its first
 /// kernels, before it gains anything: 0.13 s of a solve on an H200 open its driver
@@ -86,8 +76,8 @@ struct DeviceFacts {
 inline constexpr double kDeviceStartSeconds = 0.2;
 
 struct MachineFacts {
-  bool named = false;                                  ///< a device is, or software may be chosen
-  std::optional<DeviceFacts> device;                   ///< that the options choose
+  bool named = false;                 ///< a device is, or software may be chosen
+  std::optional<DeviceFacts> device;  ///< that the options choose, without opening it
   std::optional<runtime::hybrid::Decision> scheduler;  ///< of the CPU and this device
   std::optional<std::string> failure;                  ///< of the device, in the middle of the work
   bool looked_for = false;  ///< this process has looked for devices: another look costs little

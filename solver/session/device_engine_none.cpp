@@ -10,7 +10,7 @@ constexpr const char* kProblem =
 }  // namespace
 
 DeviceFacts probe_device(const SolverOptions&) {
-  return {.code = ErrorCode::Unsupported, .problem = kProblem};
+  return {.available = false, .problem = kProblem, .code = ErrorCode::Unsupported};
 }
 
 ListedDevices devices_by_uuid(const SolverOptions&) { return {}; }

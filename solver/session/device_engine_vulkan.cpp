@@ -38,19 +38,16 @@ DeviceFacts probe_device(const SolverOptions& options) {
     const vk::DeviceOptions wanted = device_options(options);
     const std::vector<vk::DeviceInfo> list = vk::devices(wanted);
     found = true;
-    const vk::DeviceInfo& info = list.at(vk::choose_device(list, wanted));
-    return {.usable = true,
-            .name = info.name,
-            .software = info.software(),
-            .float64 = info.features.has_float64(),
-            .emulated_float64 = info.features.emulated_float64,
-            .shared_memory_bytes = info.limits.shared_memory_bytes};
+    return vk::facts_of(list.at(vk::choose_device(list, wanted)));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::InvalidArgument)
       throw;  // the caller's mistake, not the machine's
     const bool absent = error.code() == ErrorCode::NoLoader ||
                         error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
-    return {.code = error.code(), .problem = error.what(), .failed = !found && !absent};
+    return {.available = false,
+            .problem = error.what(),
+            .code = error.code(),
+            .failed = !found && !absent};
   }
 }
 

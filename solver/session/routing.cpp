@@ -146,7 +146,7 @@ hybrid::Decision Route::unasked(bool on_device) const {
 }
 
 void Route::consider(const DeviceFacts& facts) {
-  if (!facts.usable) return;
+  if (!facts.available) return;
   device_name_ = facts.name;
   device_ = target_of(facts);
   // What f64 takes on a device that has it says nothing of one that emulates it.

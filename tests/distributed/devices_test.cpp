@@ -39,7 +39,7 @@ class DeviceRanks : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const DeviceFacts device = probe_device({});
-    if (!device.usable) GTEST_SKIP() << "no Vulkan device: " << device.problem;
+    if (!device.available) GTEST_SKIP() << "no Vulkan device: " << device.problem;
     if (!device.float64) GTEST_SKIP() << "the device has no float64";
   }
 };
@@ -136,7 +136,7 @@ class FailingDevice : public testing::TestWithParam<DeviceFailure> {
  protected:
   void SetUp() override {
     const DeviceFacts device = probe_device({});
-    if (!device.usable || !device.float64) GTEST_SKIP() << "no Vulkan device with float64";
+    if (!device.available || !device.float64) GTEST_SKIP() << "no Vulkan device with float64";
   }
 };
 
@@ -183,7 +183,7 @@ class FailingRestoration : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const DeviceFacts device = probe_device({});
-    if (!device.usable || !device.float64) GTEST_SKIP() << "no Vulkan device with float64";
+    if (!device.available || !device.float64) GTEST_SKIP() << "no Vulkan device with float64";
   }
 };
 

@@ -225,7 +225,7 @@ TEST(DistributedFailures, EachEndsInSecondsAndItsCheckpointGivesTheSameAnswer) {
   }
   std::mt19937 random(20240601);
   const DeviceFacts device = probe_device({});
-  const bool with_device = device.usable && device.float64;
+  const bool with_device = device.available && device.float64;
   double longest = 0, sum = 0;
   int missed = 0, without_file = 0;
   const int wanted = failures_wanted();

@@ -43,7 +43,6 @@ class ScriptedDevice final : public ops::OpBackend, public ops::QueueClock {
                    .subgroup_size = 32,
                    .subgroup_arithmetic = true,
                    .subgroup_shuffle = true,
-                   .float64 = true,
                    .int64 = true,
                    .int64_atomics = true,
                    .atomic_float32 = true,

@@ -609,7 +609,7 @@ thread_local detail::MatmulTiles forced_tiles = detail::MatmulTiles::chosen;
 bool is_thin(const Product& p, const LaunchLimits& limits) {
   if (forced_tiles != detail::MatmulTiles::chosen) return false;
   const std::int64_t thin = std::min(p.rows, p.columns);
-  return limits.software ? thin <= 8 : thin <= 4 && p.depth <= 16;
+  return limits.occupied_by_few ? thin <= 8 : thin <= 4 && p.depth <= 16;
 }
 
 /// Workgroups of a thin product, and their loop iterations.
@@ -636,7 +636,7 @@ MatmulKernel tiles_for(const Product& p, const LaunchLimits& limits) {
   const std::int64_t tiles = ((p.rows + 127) / 128) * ((p.columns + 127) / 128) * p.batches;
   MatmulKernel large = kernel;
   large.quarters = 2;
-  bool wanted = tiles >= 128 && !limits.software;
+  bool wanted = tiles >= 128 && !limits.occupied_by_few;
   if (forced_tiles != detail::MatmulTiles::chosen)
     wanted = forced_tiles == detail::MatmulTiles::large;
   const bool fits =

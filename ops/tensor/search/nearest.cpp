@@ -124,7 +124,7 @@ void measure_on_cpu(const Search& s) {
 }
 
 void measure_on_device(OpBackend& backend, const Search& s) {
-  const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
+  const bool by_invocation = s.depth <= (backend.limits().occupied_by_few ? 1024 : 32);
   const ComputeKernel& kernel = kernel_for(
       by_invocation ? KernelFile::nearest_short : KernelFile::nearest, s.type,
       {{"is_nan", detail::is_nan_glsl(s.type)},

@@ -139,7 +139,7 @@ Work work_of(const Similarity& s) {
 void compare_on_device(OpBackend& backend, const Similarity& s) {
   // One invocation handles a row of at most a subgroup's size. On software devices, where barriers
   // are expensive and adjacent reads are no advantage, it handles longer rows, too.
-  const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
+  const bool by_invocation = s.depth <= (backend.limits().occupied_by_few ? 1024 : 32);
   const bool wide = s.type == Type::f64;
   const ComputeKernel& kernel = kernel_for(
       by_invocation ? KernelFile::cosine_similarity_short : KernelFile::cosine_similarity, s.type,

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
@@ -301,6 +302,34 @@ bool named(const DeviceInfo& info, const std::string& wanted) {
 }
 
 }  // namespace
+
+DeviceFacts facts_of(const DeviceInfo& info) {
+  const Features& f = info.features;
+  DeviceFacts facts{.name = info.name,
+                    .kind = std::string(name(info.type)),
+                    .driver = info.driver + " " + info.driver_version,
+                    .shared_memory_bytes = info.limits.shared_memory_bytes,
+                    .float64 = f.has_float64(),
+                    .emulated_float64 = f.emulated_float64,
+                    .unified = info.unified,
+                    .available = info.unusable.empty(),
+                    .problem = info.unusable,
+                    .code = ErrorCode::Unsupported};
+  for (const MemoryHeap& heap : info.heaps)
+    if (heap.device_local) facts.memory_bytes = std::max(facts.memory_bytes, heap.budget);
+  const std::pair<bool, const char*> named[] = {{f.has_float64(), "float64"},
+                                                {f.int64, "int64"},
+                                                {f.atomic_float32_add, "float32_atomics"},
+                                                {f.atomic_float64_add, "float64_atomics"},
+                                                {f.int64_atomics, "int64_atomics"},
+                                                {f.subgroup_arithmetic, "subgroups"},
+                                                {f.mapped_memory, "mapped_memory"},
+                                                {f.timestamps, "timestamps"},
+                                                {f.memory_budget, "memory_budget"}};
+  for (const auto& [there, feature] : named)
+    if (there) facts.features.emplace_back(feature);
+  return facts;
+}
 
 std::size_t choose_device(const std::vector<DeviceInfo>& list, const DeviceOptions& options) {
   const std::string wanted = options.device.empty()

@@ -3,6 +3,7 @@
 
 #include "../../../codegen/precision.hpp"
 #include "../../../ir/enum_table.hpp"
+#include "../../backend.hpp"
 
 #include <array>
 #include <cstddef>
@@ -66,6 +67,9 @@ struct DeviceInfo {
 
   bool software() const { return type == DeviceType::Software; }
 };
+
+/// The facts about a device that do not depend on Vulkan.
+DeviceFacts facts_of(const DeviceInfo& info);
 
 /// Index in `list` of the device that the options name (see DeviceOptions::device, including
 /// TOPOGRAD_DEVICE).

@@ -95,7 +95,7 @@ Scheduler::Scheduler(HybridOptions options, Clock clock)
       measurements_(options_, clock_),
       exploration_(options_) {
   check(options_);
-  add({.name = "cpu"});
+  add({{.name = "cpu", .kind = "cpu"}, {}});
 }
 
 void Scheduler::add(DeviceTarget device) {
@@ -103,12 +103,12 @@ void Scheduler::add(DeviceTarget device) {
   targets_.emplace_back(std::move(device), options_);
 }
 
-std::size_t Scheduler::add_device(DeviceTarget device) {
+std::size_t Scheduler::add_device(DeviceFacts facts, FreeBytes free_bytes) {
   const std::lock_guard lock(mutex_);
   if (targets_.size() >= 64)
     throw Error(ErrorCode::InvalidArgument, "add_device: expected at most 63 devices");
   load();
-  add(std::move(device));
+  add({std::move(facts), std::move(free_bytes)});
   return targets_.size() - 1;
 }
 

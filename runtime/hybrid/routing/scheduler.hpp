@@ -100,7 +100,7 @@ class Scheduler {
   explicit Scheduler(HybridOptions options = {}, Clock clock = steady_clock());
 
   /// Adds a device and returns its target, from 1 on; at most 63.
-  std::size_t add_device(DeviceTarget device);
+  std::size_t add_device(DeviceFacts facts, FreeBytes free_bytes = {});
   void set_available(std::size_t target, bool available);
   /// True if it is available and not a software device without admission.
   bool admits(std::size_t target) const;

@@ -103,7 +103,7 @@ constexpr double kFreeSeconds = 0.02;
 }  // namespace
 
 bool Target::usable(bool admit_software) const {
-  return device_.available && (!device_.software || options_.admit_software || admit_software);
+  return device_.available && (!device_.software() || options_.admit_software || admit_software);
 }
 
 std::optional<std::uint64_t> Target::free_bytes(double now) const {

@@ -1,6 +1,7 @@
 // A device as the scheduler sees it: its load and memory, and the breaker that keeps tasks off it.
 #pragma once
 
+#include "../../backend.hpp"
 #include "decision.hpp"
 #include "options.hpp"
 
@@ -68,14 +69,12 @@ class Breaker {
   std::uint64_t openings_ = 0;
 };
 
+/// Free bytes now, if known; called at most every 20 ms. Must not call the scheduler.
+using FreeBytes = std::function<std::optional<std::uint64_t>()>;
+
 /// A device as the scheduler sees it.
-struct DeviceTarget {
-  std::string name;
-  bool software = false;           ///< runs on the CPU
-  bool available = true;           ///< exists and can be opened
-  std::uint64_t memory_bytes = 0;  ///< installed; 0 = not known
-  /// Free bytes now, if known; called at most every 20 ms. Must not call the scheduler.
-  std::function<std::optional<std::uint64_t>()> free_bytes = {};
+struct DeviceTarget : DeviceFacts {
+  FreeBytes free_bytes = {};
 };
 
 /// State of one target, for telemetry.

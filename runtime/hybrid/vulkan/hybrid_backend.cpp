@@ -100,8 +100,7 @@ class VulkanTaskBackend final : public hybrid::DeviceBackend {
   VulkanTaskBackend(const DeviceOptions& options, DeviceInfo info)
       : options_(options), info_(std::move(info)) {}
 
-  hybrid::Capabilities capabilities() const override { return describe(info_); }
-  static hybrid::Capabilities describe(const DeviceInfo& info);
+  hybrid::Capabilities capabilities() const override { return facts_of(info_); }
 
   RunReport run(const DeviceProgram& program) override;
   void prepare(const DeviceProgram& program) override;
@@ -141,29 +140,6 @@ class VulkanTaskBackend final : public hybrid::DeviceBackend {
   std::map<Hash128, Compiled> kernels_;  // by source
   double least_submit_us_ = 1e9;         // of submissions without preceding uploads
 };
-
-hybrid::Capabilities VulkanTaskBackend::describe(const DeviceInfo& info) {
-  hybrid::Capabilities c{.name = info.name,
-                         .kind = std::string(name(info.type)),
-                         .driver = info.driver + " " + info.driver_version,
-                         .available = info.unusable.empty(),
-                         .problem = info.unusable};
-  for (const MemoryHeap& heap : info.heaps)
-    if (heap.device_local) c.memory_bytes = std::max(c.memory_bytes, heap.budget);
-  const Features& f = info.features;
-  const std::pair<bool, const char*> named[] = {{f.has_float64(), "float64"},
-                                                {f.int64, "int64"},
-                                                {f.atomic_float32_add, "float32_atomics"},
-                                                {f.atomic_float64_add, "float64_atomics"},
-                                                {f.int64_atomics, "int64_atomics"},
-                                                {f.subgroup_arithmetic, "subgroups"},
-                                                {f.mapped_memory, "mapped_memory"},
-                                                {f.timestamps, "timestamps"},
-                                                {f.memory_budget, "memory_budget"}};
-  for (const auto& [there, feature] : named)
-    if (there) c.features.emplace_back(feature);
-  return c;
-}
 
 Compiled VulkanTaskBackend::compiled(Device& device, const DeviceProgram& program,
                                      RunReport& report) {

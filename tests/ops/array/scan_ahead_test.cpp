@@ -26,7 +26,7 @@ class ScanAhead : public test::GuardedVulkanTest {
     if (!device_) return {};
     const Device found = Device::vulkan();
     const LaunchLimits& limits = found.backend().limits();
-    if ((limits.groups_progress || limits.software) && limits.subgroup_shuffle) return found;
+    if ((limits.groups_progress || limits.occupied_by_few) && limits.subgroup_shuffle) return found;
     return {};
   }
 };
@@ -75,7 +75,7 @@ void check_type(const Device& device) {
     const auto add = [](T a, T b) { return static_cast<T>(a + b); };
     check<T>(device, form_of(Reduction::sum, type), T{0}, add, numbers);
     // Expressions of integers are evaluated in f64.
-    if (type != Type::f32 && !device.backend().limits().float64) continue;
+    if (type != Type::f32 && !device.facts().float64) continue;
     // Not commutative, identity not 0: the last number that is not 0.
     const auto last = [](Value a, Value b) { return select(b == literal(0), a, b); };
     const Expression expression = Expression::of<2>("last", last);
@@ -114,7 +114,7 @@ TEST_F(ScanAhead, EveryTypeAndSize) {
   check_type<float>(*device());
   check_type<std::int32_t>(*device());
   check_type<std::uint32_t>(*device());
-  if (device()->backend().limits().float64) check_type<double>(*device());
+  if (device()->facts().float64) check_type<double>(*device());
 }
 
 TEST_F(ScanAhead, ExtremesAndProductsWithNaN) {

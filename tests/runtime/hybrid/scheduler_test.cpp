@@ -23,9 +23,9 @@ struct Fixture {
   Scheduler scheduler;
   std::size_t device;
 
-  explicit Fixture(HybridOptions options = {}, DeviceTarget target = {.name = "gpu"})
+  explicit Fixture(HybridOptions options = {}, runtime::DeviceFacts facts = {.name = "gpu"})
       : scheduler(std::move(options), [this] { return now; }),
-        device(scheduler.add_device(std::move(target))) {}
+        device(scheduler.add_device(std::move(facts))) {}
 
   Reason reason(const TaskShape& shape) {
     const Decision decision = scheduler.decide(shape);
@@ -135,9 +135,9 @@ TEST(Scheduler, EachRuleKeepsATaskOnTheCpu) {
 }
 
 TEST(Scheduler, SoftwareDevicesAreAdmittedByOption) {
-  Fixture refused({}, {.name = "llvmpipe", .software = true});
+  Fixture refused({}, {.name = "llvmpipe", .kind = "software"});
   EXPECT_EQ(refused.reason(task(1024)), Reason::no_device);
-  Fixture admitted({.admit_software = true}, {.name = "llvmpipe", .software = true});
+  Fixture admitted({.admit_software = true}, {.name = "llvmpipe", .kind = "software"});
   EXPECT_EQ(admitted.reason(task(1024)), Reason::unmeasured);
 }
 
@@ -285,7 +285,7 @@ TEST(Scheduler, ShortWorkThatIsSlowSaysNothingOfLongWork) {
 
 TEST(Scheduler, AQueueWithoutTasksIsEmptyWhateverWasInIt) {
   const HybridOptions options;
-  Target target({.name = "device"}, options);
+  Target target({{.name = "device"}, {}}, options);
   for (const double us : {0.1, 1e13, 0.3, 1e-9}) target.reserve(us);
   for (const double us : {1e13, 0.1, 0.3}) {
     EXPECT_GT(target.queued_us(), 0);

@@ -27,7 +27,7 @@ struct Machine {
 
   explicit Machine(HybridOptions options = {})
       : scheduler(std::move(options), [this] { return now; }),
-        device(scheduler.add_device({.name = "gpu", .free_bytes = [this] { return free; }})) {}
+        device(scheduler.add_device({.name = "gpu"}, [this] { return free; })) {}
 
   void measure(const TaskShape& shape, std::size_t target, const Terms& times, int count = 6) {
     for (int k = 0; k < count; ++k)

@@ -14,7 +14,7 @@
 namespace topograd {
 namespace {
 
-constexpr DeviceFacts kDevice{.usable = true, .float64 = true, .shared_memory_bytes = 49152};
+const DeviceFacts kDevice{.shared_memory_bytes = 49152};
 
 /// Peaks of bench_components: 25 rows over 5 unknowns.
 constexpr ComponentWork kPeak{
@@ -199,13 +199,14 @@ TEST(WalkChoice, DevicesThatDoNotServe) {
     EXPECT_EQ(text(choice, other, "").substr(0, 5), "cpu: ");
     return choice.reason;
   };
-  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.usable = false; }), WalkReason::no_device);
-  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.software = true; }),
+  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.available = false; }), WalkReason::no_device);
+  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.kind = "software"; }),
             WalkReason::software_device);
   EXPECT_EQ(reason([](WalkFacts& f) { f.device->refused = true; }), WalkReason::refused);
   EXPECT_EQ(reason([](WalkFacts& f) { f.groups[0].walks = false; }), WalkReason::no_walk);
   WalkFacts named = fits;
-  named.device->found.software = named.device->named = true;
+  named.device->found.kind = "software";
+  named.device->named = true;
   EXPECT_TRUE(takes_device(named));
 }
 

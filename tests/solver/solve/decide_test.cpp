@@ -16,13 +16,13 @@ constexpr LinearSolver pcg = LinearSolver::pcg, cholesky = LinearSolver::cholesk
                        schur = LinearSolver::schur, dense = LinearSolver::dense,
                        any = LinearSolver::automatic;
 
-const DeviceFacts kGpu = {.usable = true, .name = "GPU", .float64 = true};
-const DeviceFacts kSingle = {.usable = true, .name = "GPU32"};
-const DeviceFacts kEmulating = {
-    .usable = true, .name = "GPU32", .float64 = true, .emulated_float64 = true};
-const DeviceFacts kSoftware = {.usable = true, .name = "soft", .software = true, .float64 = true};
-const DeviceFacts kMissing = {.code = ErrorCode::NoLoader,
-                              .problem = "no Vulkan loader: install libvulkan1"};
+const DeviceFacts kGpu = {.name = "GPU"};
+const DeviceFacts kSingle = {.name = "GPU32", .float64 = false};
+const DeviceFacts kEmulating = {.name = "GPU32", .emulated_float64 = true};
+const DeviceFacts kSoftware = {.name = "soft", .kind = "software"};
+const DeviceFacts kMissing = {.available = false,
+                              .problem = "no Vulkan loader: install libvulkan1",
+                              .code = ErrorCode::NoLoader};
 const hybrid::Decision kFaster = {.target = 1, .reason = hybrid::Reason::faster};
 
 MachineFacts against(hybrid::Reason reason) {

@@ -360,7 +360,7 @@ void explore_uses(std::span<const Scenario> scenarios, const std::string& device
                   const Tell& tell) {
   try {
     const DeviceFacts facts = probe_device({.device = device});
-    if (!facts.usable) throw Error(facts.code, facts.problem);
+    if (!facts.available) throw Error(facts.code, facts.problem);
     const Precision precision = facts.float64 ? Precision::f64 : Precision::f32;
     tell(std::string(kDevice) + " " + std::string(name(precision)) + " " + facts.name);
     for (std::size_t k = 0; k < scenarios.size(); ++k)

@@ -29,7 +29,7 @@ constexpr std::size_t kTaskItems[] = {100, 10'000, 200'000};
 std::string find_device(const SoakOptions& options, Precision& precision) {
   if (options.backend == Backend::cpu) return {};
   const DeviceFacts facts = probe_device({.device = options.device});
-  if (facts.usable) {
+  if (facts.available) {
     precision = facts.float64 ? Precision::f64 : Precision::f32;
     return facts.name;
   }

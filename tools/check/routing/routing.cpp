@@ -231,15 +231,15 @@ std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options
   if (options.backend == Backend::cpu) return nullptr;
   const SolverOptions wanted{.device = options.device};
   const DeviceFacts facts = probe_device(wanted);
-  if (options.backend == Backend::vulkan && !facts.usable)
+  if (options.backend == Backend::vulkan && !facts.available)
     throw Error(facts.code, "check routing: backend vulkan: " + facts.problem);
   const bool admitted = options.backend == Backend::vulkan || names_device(wanted) ||
                         hybrid::environment_hybrid_options().admit_software;
-  note = facts.usable ? facts.name +
-                            " is software; --backend vulkan or TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1 "
-                            "takes it"
-                      : facts.problem;
-  if (!facts.usable || (facts.software && !admitted)) return nullptr;
+  note = facts.available ? facts.name +
+                               " is software; --backend vulkan or TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1 "
+                               "takes it"
+                         : facts.problem;
+  if (!facts.available || (facts.software() && !admitted)) return nullptr;
   note.clear();
   return make_device_backend(wanted);
 }

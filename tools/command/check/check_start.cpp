@@ -91,7 +91,7 @@ ordered_json time_solves(const StartArguments& arguments) {
   if (arguments.mesh.empty()) wanted.icosphere = 3;
   SolverOptions options{.backend = Backend::vulkan, .device = arguments.device};
   const DeviceFacts facts = probe_device(options);
-  if (facts.usable && !facts.float64) options.precision = Precision::f32;
+  if (facts.available && !facts.float64) options.precision = Precision::f32;
   options.max_iterations = 1;
   options.max_linear_iterations = 5;  // the kernels do not depend on it
   Summary first;
@@ -112,7 +112,7 @@ ordered_json time_solves(const StartArguments& arguments) {
           {"first_solve_ms", first_ms},
           {"warm_solve_ms", warm_ms},
           {"waited_ms", waited},
-          {"compile_ms", facts.software ? waited : t.glsl_ms + t.spirv_ms + t.pipeline_ms},
+          {"compile_ms", facts.software() ? waited : t.glsl_ms + t.spirv_ms + t.pipeline_ms},
           {"glsl_ms", t.glsl_ms},
           {"spirv_ms", t.spirv_ms},
           {"pipeline_ms", t.pipeline_ms}};

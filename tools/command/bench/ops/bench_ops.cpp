@@ -61,7 +61,7 @@ double copy_rate(const Device& device, const OpInputs& in, int samples) {
 
 /// Multiply-adds of f32 per ns.
 double arithmetic_rate(const Device& device, int samples) {
-  const bool software = device.facts().kind == "software";
+  const bool software = device.facts().software();
   const OpInputs in =
       make_op_inputs(software ? kArithmeticElementsOfSoftware : kArithmeticElements, device);
   const OpWork work = arithmetic_work(in);
@@ -78,7 +78,7 @@ Device device_for(const OpsArguments& a) {
 
 std::vector<std::uint64_t> sizes_for(const OpsArguments& a, const Device& device) {
   if (a.count) return {*a.count};
-  const bool software = device.is_cpu() || device.facts().kind == "software";
+  const bool software = device.is_cpu() || device.facts().software();
   const std::uint64_t memory = device.facts().memory_bytes;
   std::vector<std::uint64_t> out;
   for (std::uint64_t n = 1000; n <= (software ? kLargestOnSoftware : kLargest); n *= 10) {

@@ -32,7 +32,7 @@ Times time_on(const ops::Device& device, int samples, const std::function<void()
   ops::OpBackend& backend = device.backend();
   std::vector<double> clock, wall;
   // Devices that were idle while the CPU was timed need time to reach their clock rates.
-  const bool software = device.facts().kind == "software";
+  const bool software = device.facts().software();
   const double warm = software ? kWarmUpOfSoftware : kWarmUpMicroseconds;
   const double most = software ? kEnoughOfSoftware : kEnoughMicroseconds;
   const double enough = device.is_cpu() ? 0 : warm;
