@@ -12,6 +12,8 @@
 
 namespace topograd {
 
+class ExpressedManifold;
+
 /// The operations of a manifold: a point x of n numbers is moved by a tangent vector δ of t
 /// numbers. Base class of the built-in manifolds; derive from it for opaque code.
 class ManifoldModel {
@@ -33,6 +35,8 @@ class ManifoldModel {
   /// defaults throw Error{Unsupported}.
   virtual bool minus(const double* y, const double* x, double* delta) const;
   virtual bool minus_jacobian(const double* x, double* jacobian) const;
+  /// Itself, if kernels can contain its Plus; the library's manifolds and traced ones are such.
+  virtual const ExpressedManifold* expressed() const { return nullptr; }
 };
 
 /// A manifold for Problem::set_manifold. A shared, immutable value. Names and formulas are those of

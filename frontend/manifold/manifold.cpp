@@ -135,7 +135,7 @@ class Product final : public ExpressedManifold {
   std::string key() const override {
     std::string text = "product(";
     for (const Manifold& part : parts_) {
-      const auto* expressed = dynamic_cast<const ExpressedManifold*>(part.model().get());
+      const auto* expressed = part.model()->expressed();
       const std::string key = expressed == nullptr ? std::string() : expressed->key();
       if (key.empty()) return {};
       text += key + "; ";
@@ -584,12 +584,12 @@ Quat half_turn(std::span<const Value> x) {
 
 std::vector<Value> plus_expression(const Manifold& manifold, std::span<const Value> x,
                                    std::span<const Value> delta) {
-  const auto* expressed = dynamic_cast<const ExpressedManifold*>(manifold.model().get());
+  const auto* expressed = manifold.model()->expressed();
   return expressed == nullptr ? std::vector<Value>() : expressed->expression(x, delta);
 }
 
 void reduce(const Manifold& manifold, double* x) {
-  const auto* expressed = dynamic_cast<const ExpressedManifold*>(manifold.model().get());
+  const auto* expressed = manifold.model()->expressed();
   if (expressed != nullptr) expressed->reduce(x);
 }
 

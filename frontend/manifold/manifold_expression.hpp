@@ -24,6 +24,7 @@ class ExpressedManifold : public ManifoldModel {
   virtual void reduce(double* /*x*/) const {}
   /// Manifolds with equal keys are equal, whoever made them. An empty key equals no other.
   virtual std::string key() const { return {}; }
+  const ExpressedManifold* expressed() const final { return this; }
 };
 
 /// Plus of any manifold as an expression; empty if the manifold is opaque.

@@ -57,8 +57,7 @@ ir::Program replace(const ir::Program& program, std::span<const double> numbers,
 std::optional<runtime::ManifoldBlocks> trace_manifold_blocks(const Manifold& manifold) {
   const int n = manifold.ambient_size(), t = manifold.tangent_size();
   if (t == 0 || n > static_cast<int>(codegen::kMaxBlockWidth)) return std::nullopt;
-  if (dynamic_cast<const ExpressedManifold*>(manifold.model().get()) == nullptr)
-    return std::nullopt;
+  if (manifold.model()->expressed() == nullptr) return std::nullopt;
   const auto width = static_cast<std::uint32_t>(n), tangent = static_cast<std::uint32_t>(t);
   bool opaque = false;
   const detail::TracedFunction traced =
@@ -97,7 +96,7 @@ std::optional<runtime::ManifoldBlocks> make_manifold_blocks(const Manifold& mani
 /// The manifold's key, or its address if it has none.
 using Identity = std::pair<std::string, const ManifoldModel*>;
 Identity identity_of(const ManifoldModel* model) {
-  const auto* expressed = dynamic_cast<const ExpressedManifold*>(model);
+  const auto* expressed = model->expressed();
   std::string key = expressed == nullptr ? std::string() : expressed->key();
   const bool shared = !key.empty();
   return {std::move(key), shared ? nullptr : model};
