@@ -1,6 +1,7 @@
 // The central path: barriers, multipliers, and when to stop.
 #include "barrier.hpp"
 
+#include "../step_control/convergence.hpp"
 #include "constraint_values.hpp"
 
 #include <algorithm>
@@ -106,9 +107,9 @@ double Barrier::first_barrier(std::vector<double> objective) {
   for (std::size_t k = 0; k < barrier.size(); ++k) barrier[k] -= objective[k];
   objective = run_.in_units(std::move(objective));
   barrier = run_.in_units(std::move(barrier));
-  const double both = -scalar_product(barrier, objective);
-  const double steep = scalar_product(barrier, barrier);
-  const double slope = scalar_product(objective, objective);
+  const double both = -dot(barrier, objective);
+  const double steep = dot(barrier, barrier);
+  const double slope = dot(objective, objective);
   const double unit = std::max(run_.cost_unit(), std::abs(run_.objective));
   if (!(steep > 0)) return kLeastFirst * unit;
   const double fitted = both / steep;

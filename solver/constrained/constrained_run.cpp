@@ -188,12 +188,6 @@ double largest(std::span<const double> numbers) {
   return most;
 }
 
-double scalar_product(std::span<const double> a, std::span<const double> b) {
-  double sum = 0;
-  for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-  return sum;
-}
-
 std::string short_text(double number) { return platform::formatted("%.6g", number); }
 
 ConstrainedRun::ConstrainedRun(Problem& problem_, const ProblemModel& model_,
@@ -354,23 +348,23 @@ void ConstrainedRun::measure_curvature(std::span<const double> gradient, double 
   penalties.set_weight(0);
   std::vector<double> along = across_constraints();
   std::vector<double> product(along.size());
-  const double squared = scalar_product(along, along);
+  const double squared = dot(along, along);
   if (!(squared > 0)) return;
   for (std::size_t k = 0; k < along.size(); ++k) along[k] /= units.now()[k];
   double found = 0;
   if (problem.energy_count() == 0) {
     inner.engine(runtime::Pass::jtjp).jtjp(along, product);
-    found = scalar_product(along, product) / squared;
+    found = dot(along, product) / squared;
   } else {
     // Curvatures of both signs may cancel, and none may be there.
     const bool curves = !problem.has_manifolds() && problem.host_blocks().empty();
     if (curves) runtime::second_derivatives(inner.engine(runtime::Pass::hvp)).hvp(along, product);
     for (std::size_t k = 0; k < product.size(); ++k) product[k] /= units.now()[k];
     const std::vector<double> steep = in_units({gradient.begin(), gradient.end()});
-    const double curved = std::sqrt(scalar_product(product, product) / squared);
+    const double curved = std::sqrt(dot(product, product) / squared);
     const double violated = scaled_violation();
     const double distance = violated > 0 || curved > 0 ? violated : farthest;
-    const double slope = distance > 0 ? std::sqrt(scalar_product(steep, steep)) / distance : 0;
+    const double slope = distance > 0 ? std::sqrt(dot(steep, steep)) / distance : 0;
     found = kOfEnergies * std::max(curved, slope);
   }
   if (std::isfinite(found)) curvature = found;

@@ -171,7 +171,6 @@ class Stationarity {
 
 /// max |number|; NaN if one is.
 double largest(std::span<const double> numbers);
-double scalar_product(std::span<const double> a, std::span<const double> b);
 /// "0.00123", for messages.
 std::string short_text(double number);
 

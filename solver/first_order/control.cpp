@@ -3,12 +3,10 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/state_record.hpp"
-#include "../step_control/convergence.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace topograd {
@@ -35,10 +33,6 @@ GradientNorms norms_of(std::span<const double> gradient) {
     out.squared += g * g;
   }
   return out;
-}
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 double norm_of(std::span<const double> v) {

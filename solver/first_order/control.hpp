@@ -14,6 +14,7 @@
 
 #include "../minimize_function.hpp"
 #include "../options.hpp"
+#include "../step_control/convergence.hpp"
 #include "../step_control/solve_control.hpp"
 #include "../summary.hpp"
 
@@ -60,7 +61,6 @@ struct GradientNorms {
 GradientNorms norms_of(std::span<const double> gradient);
 /// ‖v‖.
 double norm_of(std::span<const double> v);
-double dot(std::span<const double> a, std::span<const double> b);
 
 /// The first length to try along −gradient, of which no model is known. Scale-free, it is the one
 /// on which a linear function falls by |cost|, or that moves by the size of x, whichever is

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "../../runtime/engine/damped_steps.hpp"
 #include "../options.hpp"
@@ -42,6 +44,10 @@ double rounding_unit(Precision precision);
 
 /// True if rounding of the cost hides both what a step changes and what it promises.
 bool rounding_hides(double cost, double change, double promised, Precision precision);
+
+inline double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
 
 /// ‖r‖ at a cost ½‖r‖².
 inline double residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }

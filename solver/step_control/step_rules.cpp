@@ -220,8 +220,7 @@ void StepRules::set_exact_gain(double gain) {
 }
 
 Verdict StepRules::check_exact_gain() const {
-  const double bound = options_->function_tolerance * point_.cost;
-  return is_exact_minimum(bound) ? Verdict{End::predicted_change, exact_gain_, bound} : Verdict{};
+  return end_of_exact(options_->function_tolerance * point_.cost);
 }
 
 bool StepRules::wants_exact_step() const {
@@ -517,10 +516,9 @@ Verdict StepRules::end_of_retries(const StepFacts& facts, const LastStep& last, 
   return {End::predicted_change, last.decrease, resolution};
 }
 
-/// Second derivatives leave no more to gain, and the step changes no more.
-Verdict StepRules::end_of_exact(double change, double resolution) const {
-  if (!is_exact_minimum(resolution) || !(std::abs(change) <= resolution)) return {};
-  return {End::predicted_change, exact_gain_, resolution};
+/// Second derivatives leave no more to gain than the bound.
+Verdict StepRules::end_of_exact(double bound) const {
+  return is_exact_minimum(bound) ? Verdict{End::predicted_change, exact_gain_, bound} : Verdict{};
 }
 
 /// Keeps what the first step that is refused at a point has promised.
@@ -568,7 +566,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   if (!waits_for_more(noise) && first_trial_.nothing_to_gain && moves_nothing && !widens &&
       may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
-  if (const Verdict exact = end_of_exact(facts.change, resolution)) verdict = exact;
+  const Verdict exact = end_of_exact(resolution);
+  if (exact && std::abs(facts.change) <= resolution) verdict = exact;
   if (facts.valid) {
     invalid_in_a_row_ = 0;
     if (vanished)

@@ -265,7 +265,7 @@ class StepRules {
   bool may_leave_out_damping(const LastStep& last);
   bool may_claim(double share) const;
   bool is_exact_minimum(double resolution) const { return exact_gain_ <= resolution; }
-  Verdict end_of_exact(double change, double resolution) const;
+  Verdict end_of_exact(double bound) const;
   Verdict check_taken(const StepFacts& facts, const runtime::StepReport& report,
                       const runtime::PointReport& before, const LastStep& last);
 
