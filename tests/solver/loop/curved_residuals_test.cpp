@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../solver/solve.hpp"
+#include "../../support/way.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -174,11 +175,7 @@ TEST(CurvedResiduals, AreNotAtAMinimumWhereTheirCurvatureVanishes) {
   }
 }
 
-/// How a solve goes.
-struct Way {
-  const char* name;
-  SolverOptions options;
-};
+using test::Way;
 
 std::vector<Way> ways() {
   std::vector<Way> out;

@@ -4,6 +4,7 @@
 #include "../../../frontend/value/math.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../support/judge.hpp"
+#include "../../support/way.hpp"
 #include "disguise.hpp"
 #include "random_problems.hpp"
 
@@ -18,10 +19,7 @@
 namespace topograd {
 namespace {
 
-struct Way {
-  std::string name;
-  SolverOptions options;
-};
+using test::Way;
 
 std::vector<Way> ways() {
   std::vector<Way> out;

@@ -5,6 +5,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
 #include "../../support/judge.hpp"
+#include "../../support/way.hpp"
 #include "disguise.hpp"
 #include "random_problems.hpp"
 
@@ -34,12 +35,7 @@ unsigned problem_count(unsigned usual) {
 }
 
 /// One way to minimise.
-struct Way {
-  std::string name;
-  SolverOptions options;
-  bool knows_manifolds = true;
-  bool settles = true;  ///< ends with CONVERGENCE at every problem here
-};
+using test::Way;
 
 std::vector<Way> ways() {
   const auto options = [](Method method, LinearSolver solver) {

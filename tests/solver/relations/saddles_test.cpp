@@ -3,6 +3,7 @@
 
 #include "../../../frontend/value/math.hpp"
 #include "../../../solver/solve.hpp"
+#include "../../support/way.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,10 +16,7 @@
 namespace topograd {
 namespace {
 
-struct Way {
-  std::string name;
-  SolverOptions options;
-};
+using test::Way;
 
 std::vector<Way> ways() {
   std::vector<Way> out;
