@@ -98,11 +98,7 @@ void EvaluationKinds::record(CommandList& list, Pass pass) {
 Timing EvaluationKinds::time(Pass pass, int warm_ups, int samples) {
   steps_.prepare();
   auto kept = rows_.exchange_results({});  // rows of timings are let go of
-  const auto timed = [&](CommandList& list) {
-    list.write_timestamp("begin");
-    record(list, pass);
-    list.write_timestamp("end");
-  };
+  const auto timed = [&](CommandList& list) { stamped(list, [&] { record(list, pass); }); };
   Recorder::make(timed);
   const Recorded recorded = recorder_.make_list(name(pass), timed);
   recorder_.warm_up(recorded);
@@ -132,9 +128,7 @@ Timing EvaluationKinds::time_step(int iterations, double damping, int samples) {
       {Scalar::tolerance, 0.0},  {Scalar::eta, 0.0},          {Scalar::max_iterations, iterations}};
   v_.ops->write(scalars);
   const auto timed = [&](CommandList& list) {
-    list.write_timestamp("begin");
-    steps_.record_plain(list, iterations);
-    list.write_timestamp("end");
+    stamped(list, [&] { steps_.record_plain(list, iterations); });
   };
   const Recorded recorded = recorder_.make_list("step", timed);
   recorder_.warm_up(recorded);
@@ -169,11 +163,8 @@ double EvaluationKinds::time_copies() {
       recorder_.make_list("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); }));
   const auto time = [&](const std::function<void(CommandList&)>& copy) {
     Recorded recorded;
-    recorder_.make_lists({{recorded, "copy", [&](CommandList& list) {
-                             list.write_timestamp("begin");
-                             copy(list);
-                             list.write_timestamp("end");
-                           }}});
+    recorder_.make_lists(
+        {{recorded, "copy", [&](CommandList& list) { stamped(list, [&] { copy(list); }); }}});
     recorder_.warm_up(recorded);
     return recorder_.time_list(recorded, kCopyWarmUps, kCopySamples).device_us;
   };

@@ -235,7 +235,7 @@ std::uint32_t FullSystem::record_fused(CommandList& list, const Direction& direc
                       .curvature = &v_.curvature};
   Hazards hazards(list);
   for (const auto& [use, fusion, fused_terms] : products_.fused()) {
-    hazards.write(use.set->array());
+    hazards.order(sums_of(use.set->array()));
     fused.fused_terms = fused_terms.get();
     fused.curvature_first += use.set->record_fused(
         list, fusion, with, fused,

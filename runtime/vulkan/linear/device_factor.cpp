@@ -322,11 +322,11 @@ SolveReport HostMatrixFactor::solve(std::span<const double> right, std::span<dou
 
 Timing HostMatrixFactor::time(int warm_ups, int samples) {
   const Recorded both = recorder_.make_list("factor_and_solve", [&](CommandList& list) {
-    list.write_timestamp("begin");
-    factor_->record_factor(list, {.values = values_, .damping = damping_, .fixed = none_});
-    factor_->record_solve(list, right_, false, none_, solution_);
-    list.barrier();
-    list.write_timestamp("end");
+    stamped(list, [&] {
+      factor_->record_factor(list, {.values = values_, .damping = damping_, .fixed = none_});
+      factor_->record_solve(list, right_, false, none_, solution_);
+      list.barrier();
+    });
   });
   recorder_.warm_up(both);
   return recorder_.time_list(both, warm_ups, samples);

@@ -85,7 +85,7 @@ void NormalProducts::record_stored_jtjp(CommandList& list, const Operands& opera
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::jtjp)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
-      hazards.write(set->array());
+      hazards.order(sums_of(set->array()));
       set->record_stored(list, Pass::jtjp, sums_.scratch(k), terms_[k]->columns().stride(),
                          operands, {.out = &out, .first = set->x_first()});
     }

@@ -113,8 +113,7 @@ Timing Recorder::time_list(const Recorded& recorded, int warm_ups, int samples) 
         std::chrono::steady_clock::now() - start;
     if (k < warm_ups) continue;
     wall.push_back(elapsed.count());
-    const std::vector<Timestamp> stamps = recorded.list.timestamps();
-    if (stamps.size() == 2) device.push_back(stamps[1].microseconds - stamps[0].microseconds);
+    if (const auto us = microseconds_between(recorded.list)) device.push_back(*us);
   }
   last_timed_ = std::chrono::steady_clock::now();
   const double wall_us = median(wall);

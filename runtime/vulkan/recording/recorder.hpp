@@ -7,12 +7,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "../../device/command_stream.hpp"
 #include "../../device/device.hpp"
 #include "../../device/kernels/kernel_cache.hpp"
 #include "../../engine/engine.hpp"
@@ -144,24 +144,10 @@ class Recorder {
   std::chrono::steady_clock::time_point last_timed_;  // end of the last timing
 };
 
-/// Arrays written since the last barrier; a pass that adds to one of them again needs a barrier
-/// first.
-class Hazards {
- public:
-  explicit Hazards(CommandList& list) : list_(list) {}
-  void write(std::uint32_t array) {
-    const bool again = array == kScalars ? !written_.empty()
-                                         : written_.contains(array) || written_.contains(kScalars);
-    if (again) {
-      list_.barrier();
-      written_.clear();
-    }
-    written_.insert(array);
-  }
-
- private:
-  CommandList& list_;
-  std::set<std::uint32_t> written_;
-};
+/// The use of a pass that adds to the unknowns of an array; those of kScalars are of any.
+inline Hazards::Use sums_of(std::uint32_t array) {
+  if (array == kScalars) return {.end = kScalars, .written = true};
+  return {.begin = array, .end = std::uint64_t{array} + 1, .written = true};
+}
 
 }  // namespace topograd::runtime::vulkan

@@ -77,13 +77,9 @@ bool TermSums::settle_values(std::size_t k, Pass pass) {
 }
 
 double TermSums::time_choice(const Recorder::Record& choice) {
-  const auto stamped = [&](CommandList& list) {
-    list.write_timestamp("begin");
-    choice(list);
-    list.write_timestamp("end");
-  };
-  Recorder::make(stamped);
-  return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
+  const auto timed = [&](CommandList& list) { stamped(list, [&] { choice(list); }); };
+  Recorder::make(timed);
+  return recorder_.time_list(recorder_.make_list("choice", timed), kWarmUps, kSamples).device_us;
 }
 
 void TermSums::record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
@@ -162,7 +158,7 @@ void TermSums::record_gather(CommandList& list, Pass pass, const Operands& opera
   Hazards hazards(list);
   for (const auto& [k, set, covers] : order) {
     const SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covers};
-    hazards.write(set->array());
+    hazards.order(sums_of(set->array()));
     if (stored[k]) {
       set->record_stored(list, pass, scratch(k), terms_[k]->columns().stride(), operands, target);
     } else {
@@ -208,7 +204,7 @@ void TermSums::record_blocks(CommandList& list, const Operands& operands) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!terms_.takes_part(k, Pass::blocks)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
-      hazards.write(set->array());
+      hazards.order(sums_of(set->array()));
       add(k, *set, stored[k]);
     }
   }

@@ -2,7 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "../../../runtime/device/command_stream.hpp"
+#include "../../../runtime/device/kernels/launch.hpp"
 #include "../../support/validation.hpp"
 #include "vulkan_shaders.hpp"
 
@@ -111,6 +116,64 @@ TEST_F(VulkanSync, AChainOfEveryCommandIsOrdered) {
   const auto values = contents<std::uint32_t>(*device_, a);
   for (std::uint32_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(values[i], i * (i < kCount / 2 ? 16 : 8)) << i;
+  }
+}
+
+TEST(Hazards, CommandsWaitForWhatTheyReadAndForReadersOfWhatTheyWrite) {
+  const int a = 0, b = 0;
+  const struct {
+    const char* what;
+    Hazards::Use first, second;
+    bool barrier;
+  } rows[] = {
+      {"read twice", {&a, 0, 8, false}, {&a, 0, 8, false}, false},
+      {"read after write", {&a, 0, 8, true}, {&a, 4, 8, false}, true},
+      {"written after read", {&a, 0, 8, false}, {&a, 4, 8, true}, true},
+      {"written twice", {&a, 0, 8, true}, {&a, 7, 8, true}, true},
+      {"ranges side by side", {&a, 0, 8, true}, {&a, 8, 16, true}, false},
+      {"two buffers", {&a, 0, 8, true}, {&b, 0, 8, true}, false},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    DeclaredKernels kernels;
+    CommandList list(kernels);  // records nothing
+    Hazards hazards(list);
+    EXPECT_FALSE(hazards.order(row.first));
+    EXPECT_EQ(hazards.order(row.second), row.barrier);
+    EXPECT_EQ(hazards.order(row.second), row.second.written) << "itself alone after the barrier";
+  }
+}
+
+TEST_F(VulkanSync, AStreamRecordsTheBarriersThatItNeeds) {
+  const Kernel next = next_kernel(*device_);
+  const auto make = [&] {
+    return std::make_shared<StreamBuffer>(
+        filled<std::uint32_t>(*device_, std::vector<std::uint32_t>(kCount, 7)));
+  };
+  const auto a = make(), b = make(), c = make();
+  CommandStream stream(device_, "stream");
+  const auto step = [&](StreamBuffer& from, StreamBuffer& to) {
+    const CommandStream::Argument arguments[] = {{&from, 0, kCount * 4, false},
+                                                 {&to, 0, kCount * 4, true}};
+    stream.dispatch(next, arguments, {}, {kCount / 64});
+  };
+  step(*a, *b);  // b = 8
+  step(*a, *c);  // c = 8
+  EXPECT_EQ(stream.barriers(), 0u);
+  step(*b, *a);  // a = 9
+  EXPECT_EQ(stream.barriers(), 1u);
+  stream.copy(*a, 0, *c, 0, kCount * 4);  // c = 9
+  EXPECT_EQ(stream.barriers(), 2u);
+  stream.fill(*b, 0, kCount * 4, 1);
+  EXPECT_EQ(stream.barriers(), 2u) << "no one uses it after the second one";
+  EXPECT_TRUE(c->recorded);
+  stream.flush();
+  EXPECT_FALSE(c->recorded);
+  c->last.wait();
+  EXPECT_EQ(stream.dispatches(), 3u);
+  for (const auto& [buffer, value] : {std::pair(a, 9u), {b, 1u}, {c, 9u}}) {
+    EXPECT_EQ(contents<std::uint32_t>(*device_, buffer->buffer),
+              std::vector<std::uint32_t>(kCount, value));
   }
 }
 
