@@ -411,6 +411,11 @@ void release_devices();
 /// True if compute shaders have subgroupBallot() and subgroupShuffle(); false if masked.
 bool has_subgroup_shuffle(const Device& device);
 
+/// True if a device with VK_NV_cooperative_matrix also has the KHR extension, with products of 16 x
+/// 16 matrices of f16 and sums of f32. False under the validation layer, which is as old as the
+/// headers and refuses such modules.
+bool has_khr_matrices(const Device& device);
+
 /// Alignment in bytes of imported memory and its size; 0: no import. Masked with mapped_memory.
 std::uint64_t host_import_alignment(const Device& device);
 

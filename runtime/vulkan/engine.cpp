@@ -384,7 +384,7 @@ PlanRecord VulkanEngine::plan() const {
       kernel.glsl_ms = made.glsl_ms;
       kernel.spirv_ms = made.spirv_ms;
       kernel.pipeline_ms = made.pipeline_ms;
-      kernel.origin = made.origin;
+      kernel.origin = name(made.origin);
     } catch (const Error&) {
       continue;  // whoever needs that kernel is told
     }

@@ -35,19 +35,6 @@ codegen::FloatControls float_controls(const Features& f) {
   return controls;
 }
 
-Module load_or_compile(DiskCache& disk, Hash128 key,
-                       const std::function<std::vector<std::uint32_t>()>& compile) {
-  const auto blob = disk.load(kKind, key);
-  if (blob && !blob->empty() && blob->size() % 4 == 0) {
-    std::vector<std::uint32_t> words(blob->size() / 4);
-    std::memcpy(words.data(), blob->data(), blob->size());
-    return {std::move(words), true};
-  }
-  std::vector<std::uint32_t> words = compile();
-  disk.store(kKind, key, std::as_bytes(std::span(words)));
-  return {std::move(words), false};
-}
-
 namespace {
 
 // Never destroyed: threads of the pool may read it until the process ends.
@@ -105,19 +92,6 @@ struct Unmade {
   Unmade& operator=(const Unmade&) = delete;
 };
 
-codegen::FloatControls float_controls(const KernelSource& source) {
-  codegen::FloatControls controls;
-  controls.f32 = {source.float_controls_f32, source.float_controls_f32};
-  controls.f64 = {source.float_controls_f64, source.float_controls_f64};
-  return controls;
-}
-
-void require(bool there, const KernelSource& source, const char* what, const DeviceInfo& device) {
-  if (there) return;
-  throw Error(ErrorCode::Unsupported, "kernel \"" + source.name + "\": expected a device with " +
-                                          what + ", got \"" + device.name + "\" without it");
-}
-
 /// True if the results are doubles; a kernel of floats may still read doubles.
 bool sums_doubles(const KernelSource& source) {
   return std::any_of(
@@ -126,13 +100,71 @@ bool sums_doubles(const KernelSource& source) {
       });
 }
 
-void require_features(const KernelSource& source, const DeviceInfo& device) {
+/// Features of a device that a kernel needs.
+struct Needs {
+  bool matrices = false;
+  bool float64 = false, int64 = false, int64_atomics = false;
+  bool float32_atomics = false, float64_atomics = false;
+  bool subgroups = false, subgroup_arithmetic = false;
+};
+
+Needs needs_of(const KernelSource& source) {
+  const bool wide = sums_doubles(source);
+  return {.float64 = source.needs_float64,
+          .int64_atomics = source.needs_int64_atomics,
+          .float32_atomics = source.needs_atomic_float && !wide,
+          .float64_atomics = source.needs_atomic_float && wide,
+          .subgroup_arithmetic = source.needs_subgroups};
+}
+
+Needs needs_of(const codegen::ModuleLayout& layout) {
+  return {.float64 = layout.uses_float64(),
+          .int64 = layout.uses_int64(),
+          .int64_atomics = layout.uses_int64_atomics(),
+          .float32_atomics = layout.uses_float32_atomic_add(),
+          .float64_atomics = layout.uses_float64_atomic_add(),
+          .subgroups = layout.uses_subgroups()};
+}
+
+void require(const Needs& needs, std::string_view kernel, const DeviceInfo& device) {
   const Features& f = device.features;
-  require(f.has_float64() || !source.needs_float64, source, "float64", device);
-  require(f.int64_atomics || !source.needs_int64_atomics, source, "64-bit integer atomics", device);
-  require(f.subgroup_arithmetic || !source.needs_subgroups, source, "subgroup arithmetic", device);
-  const bool adds = sums_doubles(source) ? f.atomic_float64_add : f.atomic_float32_add;
-  require(adds || !source.needs_atomic_float, source, "atomic addition of floats", device);
+  const struct {
+    bool needed, there;
+    const char* what;
+  } rows[] = {{needs.matrices, f.cooperative_matrix, "cooperative matrices"},
+              {needs.float64, f.has_float64(), "float64"},
+              {needs.int64, f.int64, "int64"},
+              {needs.int64_atomics, f.int64_atomics, "64-bit integer atomics"},
+              {needs.float32_atomics, f.atomic_float32_add, "float32 atomics"},
+              {needs.float64_atomics, f.atomic_float64_add, "float64 atomics"},
+              {needs.subgroups, f.subgroup_basic, "subgroups"},
+              {needs.subgroup_arithmetic, f.subgroup_arithmetic, "subgroup arithmetic"}};
+  for (const auto& row : rows) {
+    if (!row.needed || row.there) continue;
+    throw Error(ErrorCode::Unsupported, "kernel \"" + std::string(kernel) +
+                                            "\": expected a device with " + row.what + ", got \"" +
+                                            device.name + "\" without it");
+  }
+}
+
+/// Compares a module with what its shader says of it.
+void check(const Shader& shader, const codegen::ModuleLayout& layout) {
+  const bool sized = shader.local_size[0] > 0;
+  if (layout.bindings.size() == shader.storage_buffers &&
+      layout.push_constant_size == shader.push_constant_bytes &&
+      (!sized || layout.workgroup_size == shader.local_size))
+    return;
+  const auto text = [&](std::size_t buffers, std::size_t bytes, std::uint32_t size) {
+    return std::to_string(buffers) + " storage buffers and " + std::to_string(bytes) +
+           " bytes of push constants" +
+           (sized ? " in workgroups of " + std::to_string(size) : std::string());
+  };
+  throw Error(
+      ErrorCode::LayoutMismatch,
+      std::string(shader.name) + ": expected " +
+          text(shader.storage_buffers, shader.push_constant_bytes, shader.local_size[0]) +
+          ", got " +
+          text(layout.bindings.size(), layout.push_constant_size, layout.workgroup_size[0]));
 }
 
 void require_size(const KernelSource& source) {
@@ -182,54 +214,100 @@ CompileStats CompileAccount::stats() const {
   return stats_;
 }
 
-std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
-  std::vector<std::uint32_t> words =
-      codegen::compile({.name = source.name, .glsl = source.glsl, .includes = {}});
-  words = codegen::add_float_controls(words, float_controls(source));
-  codegen::check(codegen::reflect(words), codegen::expected_layout(source), source.name);
+Shader shader_of(const KernelSource& source) {
+  codegen::FloatControls controls;
+  controls.f32 = {source.float_controls_f32, source.float_controls_f32};
+  controls.f64 = {source.float_controls_f64, source.float_controls_f64};
+  return {.name = source.name,
+          .glsl = source.glsl,
+          .key = source.hash,
+          .controls = controls,
+          .storage_buffers = static_cast<std::uint32_t>(source.bindings.size()),
+          .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
+          .local_size = {source.workgroup_size, 1, 1},
+          .source = &source};
+}
+
+std::vector<std::uint32_t> compile_checked(const Shader& shader) {
+  const std::string name(shader.name);
+  std::vector<std::uint32_t> words = codegen::add_float_controls(
+      codegen::compile({.name = name, .glsl = std::string(shader.glsl), .includes = {}}),
+      shader.controls);
+  if (shader.source)
+    codegen::check(codegen::reflect(words), codegen::expected_layout(*shader.source), name);
   return words;
 }
 
-std::vector<std::uint32_t> KernelCache::module(MadeKernel& made, CompileAccount& account) {
-  Module found = load_or_compile(device_->disk_cache(), made.source.hash,
-                                 [&] { return compile_checked(made.source); });
-  account.count(found.from_disk ? &CompileStats::disk_hits : &CompileStats::compiled);
-  made.origin = found.from_disk ? "disk" : "compiled";
-  return std::move(found.words);
+namespace {
+
+/// The words that are stored under the shader's key, or else those that the compiler returns, which
+/// are then stored.
+std::vector<std::uint32_t> load_or_compile(DiskCache& disk, const Shader& shader, Origin& origin) {
+  const auto blob = disk.load(kKind, shader.key);
+  if (blob && !blob->empty() && blob->size() % 4 == 0) {
+    origin = Origin::disk;
+    std::vector<std::uint32_t> words(blob->size() / 4);
+    std::memcpy(words.data(), blob->data(), blob->size());
+    return words;
+  }
+  origin = Origin::compiled;
+  std::vector<std::uint32_t> words = compile_checked(shader);
+  disk.store(kKind, shader.key, std::as_bytes(std::span(words)));
+  return words;
 }
+
+/// Checks a module that is not of the code generator, and gives it the form that the device takes.
+/// Returns its workgroup size.
+std::array<std::uint32_t, 3> adopt(const Shader& shader, const Device& device,
+                                   std::vector<std::uint32_t>& words) {
+  const bool matrices = codegen::has_cooperative_matrices(words);
+  require({.matrices = matrices}, shader.name, device.info());
+  const codegen::ModuleLayout layout =
+      matrices ? codegen::reflect_words(words) : codegen::reflect(words);
+  require(needs_of(layout), shader.name, device.info());
+  check(shader, layout);
+  if (matrices && has_khr_matrices(device)) words = codegen::to_khr_matrices(words);
+  return layout.workgroup_size;
+}
+
+}  // namespace
 
 std::size_t unmade_kernels() { return unmade; }
 
 void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay; }
 
-void KernelCache::make(MadeKernel& made, CompileAccount& account) {
-  const KernelSource& source = made.source;
-  require_size(source);
-  require_features(source, device_->info());
+StoredKernel KernelCache::make(const Shader& shader, CompileAccount& account) {
+  StoredKernel made;
+  std::array<std::uint32_t, 3> local_size = shader.local_size;
+  if (shader.source) {
+    require_size(*shader.source);
+    require(needs_of(*shader.source), shader.name, device_->info());
+  }
   const Clock::time_point start = Clock::now();
   std::this_thread::sleep_for(compile_delay.load());
-  const std::vector<std::uint32_t> words = module(made, account);
+  std::vector<std::uint32_t> words = load_or_compile(device_->disk_cache(), shader, made.origin);
+  if (!shader.source) local_size = adopt(shader, *device_, words);
+  account.count(made.origin == Origin::disk ? &CompileStats::disk_hits : &CompileStats::compiled);
   made.spirv_ms = account.add(&CompileStats::spirv_ms, start);
   const Clock::time_point pipeline_start = Clock::now();
-  made.kernel = device_->kernel(
-      {.spirv = words,
-       .name = source.name,
-       .storage_buffers = static_cast<std::uint32_t>(source.bindings.size()),
-       .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
-       .constants = {},
-       .local_size = {source.workgroup_size, 1, 1}});
+  made.kernel = device_->kernel({.spirv = words,
+                                 .name = std::string(shader.name),
+                                 .storage_buffers = shader.storage_buffers,
+                                 .push_constant_bytes = shader.push_constant_bytes,
+                                 .constants = {},
+                                 .local_size = local_size});
   made.pipeline_ms = account.add(&CompileStats::pipeline_ms, pipeline_start);
+  return made;
 }
 
-MadeKernel KernelCache::kernel(KernelSource source, CompileAccount& account) {
-  note_kernel(source.name, source.glsl);
-  const Hash128 hash = source.hash;
-  MadeKernel made{.source = std::move(source), .kernel = {}};
+StoredKernel KernelCache::kernel(const Shader& shader, CompileAccount& account) {
+  note_kernel(shader.name, shader.glsl);
+  const ForeignCall permission("kernel");
   std::promise<Kernel> promise;
   std::shared_future<Kernel> there;
   {
     const std::lock_guard lock(mutex_);
-    const auto [it, fresh] = kernels_.try_emplace(hash);
+    const auto [it, fresh] = kernels_.try_emplace(shader.key);
     if (fresh) {
       it->second = promise.get_future().share();
     } else {
@@ -238,20 +316,25 @@ MadeKernel KernelCache::kernel(KernelSource source, CompileAccount& account) {
   }
   if (there.valid()) {
     account.count(&CompileStats::memory_hits);
-    made.kernel = there.get();  // another thread may still be making it
-    return made;
+    return {.kernel = there.get()};  // another thread may still be making it
   }
   const CompileAccount::Busy busy(account);
   try {
-    make(made, account);
+    StoredKernel made = make(shader, account);
     promise.set_value(made.kernel);
     return made;
   } catch (...) {
     promise.set_exception(std::current_exception());
     const std::lock_guard lock(mutex_);
-    kernels_.erase(hash);
+    kernels_.erase(shader.key);
     throw;
   }
+}
+
+MadeKernel KernelCache::kernel(KernelSource source, CompileAccount& account) {
+  MadeKernel made{kernel(shader_of(source), account), {}};
+  made.source = std::move(source);
+  return made;
 }
 
 std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> generate,

@@ -3,9 +3,11 @@
 
 #include "../../../codegen/kernel.hpp"
 #include "../../../codegen/spirv/edit_modules.hpp"
+#include "../../../ir/enum_table.hpp"
 #include "../../cache/content_hash.hpp"
 #include "../device.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -15,15 +17,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-namespace topograd::runtime {
-class DiskCache;
-}
 
 namespace topograd::runtime::vulkan {
 
@@ -33,26 +30,42 @@ struct Features;
 /// NaN; none for another width.
 codegen::FloatControls float_controls(const Features& features);
 
-/// A SPIR-V module, and where it is from.
-struct Module {
-  std::vector<std::uint32_t> words;
-  bool from_disk = false;
+/// A compute shader and what its module has to be. Views outlive the call that takes them.
+struct Shader {
+  std::string_view name;  ///< for profilers and messages
+  std::string_view glsl;
+  Hash128 key;  ///< of all that the module depends on
+  codegen::FloatControls controls = {};
+  std::uint32_t storage_buffers = 0, push_constant_bytes = 0;
+  std::array<std::uint32_t, 3> local_size = {};  ///< zeros: the one that the module declares
+  /// From the code generator: it has the whole layout of the module and the features that it needs,
+  /// which are read from the module of any other shader.
+  const codegen::KernelSource* source = nullptr;
 };
 
-/// The module that is stored under a key, or else the words that `compile` returns, which are then
-/// stored. Every module of the library is made here. Throws what `compile` throws; errors on disk
-/// are counted by the cache and never throw.
-///
-///   key  of all that the words depend on
-Module load_or_compile(DiskCache& disk, Hash128 key,
-                       const std::function<std::vector<std::uint32_t>()>& compile);
+/// The shader of a generated source, which outlives it.
+Shader shader_of(const codegen::KernelSource& source);
 
-/// A kernel, the interface of its source, and its compilation times.
-struct MadeKernel {
-  codegen::KernelSource source;
+/// Compiles a shader to SPIR-V, adds its float controls, and compares the module with its source.
+///
+/// Throws Error{ShaderCompile} or Error{LayoutMismatch}.
+std::vector<std::uint32_t> compile_checked(const Shader& shader);
+
+/// Where a module was found.
+enum class Origin { memory, disk, compiled };
+TG_ENUM_NAMES(Origin)
+
+/// A kernel, and its compilation times as in KernelFigures.
+struct StoredKernel {
   Kernel kernel;
-  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< as in KernelFigures
-  const char* origin = "memory";
+  double spirv_ms = 0, pipeline_ms = 0;
+  Origin origin = Origin::memory;
+};
+
+/// A kernel of the code generator, and the interface of its source.
+struct MadeKernel : StoredKernel {
+  codegen::KernelSource source;
+  double glsl_ms = 0;  ///< as in KernelFigures
 };
 
 /// The making of one kernel. Thread-safe.
@@ -112,17 +125,19 @@ class CompileAccount {
 /// role a few thousand.
 inline constexpr std::uint32_t kMostStatements = 10'000;
 
-/// Kernels of one device by the hash of their source. Thread-safe.
+/// Kernels of one device by the keys of their shaders. Every module of the library is compiled, or
+/// read from disk, here. Thread-safe.
 class KernelCache : public std::enable_shared_from_this<KernelCache> {
  public:
   explicit KernelCache(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// Returns the pipeline for `source`; counts its cost in `account` and returns it with the
-  /// kernel.
+  /// Returns the pipeline for a shader; counts its cost in `account` and returns it with the
+  /// kernel. Errors on disk are counted by the disk cache and never throw.
   ///
-  /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the reflected module disagrees with
-  /// source.bindings, Error{Unsupported} if the device lacks a required feature or if the source is
+  /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the module has another interface,
+  /// Error{Unsupported} if the device lacks a feature that it needs or if a generated source is
   /// longer than kMostStatements.
+  StoredKernel kernel(const Shader& shader, CompileAccount& account);
   MadeKernel kernel(codegen::KernelSource source, CompileAccount& account);
 
   /// Starts to make the kernel for the source from `generate` on the pool; `generate` owns all that
@@ -131,25 +146,18 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
                                    std::shared_ptr<CompileAccount> account);
 
  private:
-  /// Sets everything but the time of the source.
-  void make(MadeKernel& made, CompileAccount& account);
-  std::vector<std::uint32_t> module(MadeKernel& made, CompileAccount& account);
+  StoredKernel make(const Shader& shader, CompileAccount& account);
 
   std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;  // guards the members below
-  std::unordered_map<ir::Hash128, std::shared_future<Kernel>> kernels_;
+  std::unordered_map<Hash128, std::shared_future<Kernel>> kernels_;
 };
 
 /// Test hook: delays each compilation by this time, to simulate slow compilers.
 void set_compile_delay(std::chrono::milliseconds delay);
 
-/// The cache that all engines on a device share.
+/// The cache that engines, array operations and tasks on a device share.
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device);
-
-/// Compiles a source to SPIR-V, adds its float controls, and checks the reflected layout.
-///
-/// Throws Error{ShaderCompile} or Error{LayoutMismatch}.
-std::vector<std::uint32_t> compile_checked(const codegen::KernelSource& source);
 
 /// Number of kernels, on all devices, whose making was started on the pool (KernelCache::begin) and
 /// has not ended; those that nobody waits for any more do not count. Thread-safe.

@@ -351,11 +351,8 @@ struct KhrMatrixFeatures {
   VkBool32 cooperativeMatrixRobustBufferAccess = VK_FALSE;
 };
 
-/// True if a device with VK_NV_cooperative_matrix also has the KHR extension, with products of 16 x
-/// 16 matrices of f16 and sums of f32. False under the validation layer, which is as old as the
-/// headers and refuses such modules.
+/// has_khr_matrices() of a device that is not open.
 bool has_khr_matrices(const vk::raii::PhysicalDevice& physical, const Features& features,
                       const DeviceOptions& options);
-bool has_khr_matrices(const Device& device);
 
 }  // namespace topograd::runtime::vulkan

@@ -1,24 +1,21 @@
 // Tasks on a device: their kernels, arrays that stay there, and the queue.
 #include "hybrid_backend.hpp"
 
-#include "../../../codegen/spirv/reflect.hpp"
-#include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../../ir/machine/foreign_call.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "../../cache/content_hash.hpp"
 #include "../../device/check/self_check.hpp"
+#include "../../device/command_stream.hpp"
 #include "../../device/device.hpp"
 #include "../../device/driver/instance.hpp"
 #include "../../device/kernels/kernel_cache.hpp"
 #include "../../device/opened/core.hpp"
 #include "../../device/opened/opened.hpp"
-#include "../../kernel_listing.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -88,15 +85,13 @@ void append(std::vector<Transfer>& out, const Buffer& buffer, const std::vector<
   }
 }
 
-struct Compiled {
-  Kernel kernel;
-  std::uint32_t local_size = 1;
-};
-
 class VulkanTaskBackend final : public hybrid::DeviceBackend {
  public:
   explicit VulkanTaskBackend(const DeviceOptions& options)
-      : options_(options), device_(open(options)), info_(device_->info()) {}
+      : options_(options),
+        device_(open(options)),
+        kernels_(kernel_cache(device_)),
+        info_(device_->info()) {}
   VulkanTaskBackend(const DeviceOptions& options, DeviceInfo info)
       : options_(options), info_(std::move(info)) {}
 
@@ -114,7 +109,10 @@ class VulkanTaskBackend final : public hybrid::DeviceBackend {
   std::shared_ptr<Device> device() const {
     const ForeignCall permission("open");
     const std::lock_guard lock(mutex_);
-    if (!device_) device_ = open(options_);
+    if (!device_) {
+      device_ = open(options_);
+      kernels_ = kernel_cache(device_);
+    }
     return device_;
   }
   /// The open device, whoever opened it, or null.
@@ -124,10 +122,11 @@ class VulkanTaskBackend final : public hybrid::DeviceBackend {
   }
   RunReport run_once(const DeviceProgram& program);
   bool let_go_of_residents();
-  Compiled compiled(Device& device, const DeviceProgram& program, RunReport& report);
+  Kernel compiled(const std::shared_ptr<Device>& device, const DeviceProgram& program,
+                  RunReport& report);
   std::vector<std::shared_ptr<Buffer>> buffers(Device& device, const DeviceProgram& program,
                                                std::vector<Upload>& uploads, RunReport& report);
-  static void record(CommandList& list, const Limits& limits, const Compiled& kernel,
+  static void record(CommandList& list, const Limits& limits, const Kernel& kernel,
                      const DeviceProgram& program,
                      std::span<const std::shared_ptr<Buffer>> buffers);
   void split_times(double submitted, double on_device, RunReport& report);
@@ -135,49 +134,30 @@ class VulkanTaskBackend final : public hybrid::DeviceBackend {
   const DeviceOptions options_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<Device> device_;
+  mutable std::shared_ptr<KernelCache> kernels_;  // keeps those of device_
   const DeviceInfo info_;
   mutable ResidentArrays residents_;
-  std::map<Hash128, Compiled> kernels_;  // by source
-  double least_submit_us_ = 1e9;         // of submissions without preceding uploads
+  double least_submit_us_ = 1e9;  // of submissions without preceding uploads
+  CompileAccount compiled_;
 };
 
-Compiled VulkanTaskBackend::compiled(Device& device, const DeviceProgram& program,
-                                     RunReport& report) {
-  note_kernel(program.name, program.glsl);
-  const Hash128 key = hash_text(program.glsl);
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = kernels_.find(key); found != kernels_.end()) {
-      ++report.cache_hits;
-      return found->second;
-    }
+Kernel VulkanTaskBackend::compiled(const std::shared_ptr<Device>& device,
+                                   const DeviceProgram& program, RunReport& report) {
+  Hash128 key = hash_text(program.glsl);
+  key.add(2);  // compiled without changes, unlike the solver's kernels and array operations
+  const StoredKernel made = kernel_cache(device)->kernel(
+      {.name = program.name,
+       .glsl = program.glsl,
+       .key = key,
+       .storage_buffers = static_cast<std::uint32_t>(program.arrays.size()),
+       .push_constant_bytes = static_cast<std::uint32_t>(8 + program.constants.size())},
+      compiled_);
+  if (made.origin == Origin::memory) {
+    ++report.cache_hits;
+  } else {
+    report.cold = true;
   }
-  report.cold = true;
-  Hash128 stored = key;
-  stored.add(2);  // compiled without changes, unlike the solver's kernels and array operations
-  const std::vector<std::uint32_t> spirv =
-      load_or_compile(device.disk_cache(), stored, [&] {
-        return codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
-      }).words;
-  const codegen::ModuleLayout layout = codegen::reflect(spirv);
-  const std::size_t push = 8 + program.constants.size();
-  if (layout.bindings.size() != program.arrays.size() || layout.push_constant_size != push) {
-    throw Error(ErrorCode::LayoutMismatch,
-                program.name + ": expected " + std::to_string(program.arrays.size()) +
-                    " storage buffers and " + std::to_string(push) +
-                    " bytes of push constants, got " + std::to_string(layout.bindings.size()) +
-                    " and " + std::to_string(layout.push_constant_size));
-  }
-  Compiled made{device.kernel({.spirv = spirv,
-                               .name = program.name,
-                               .storage_buffers = static_cast<std::uint32_t>(program.arrays.size()),
-                               .push_constant_bytes = static_cast<std::uint32_t>(push),
-                               .constants = {},
-                               .local_size = layout.workgroup_size}),
-                layout.workgroup_size[0]};
-  const std::lock_guard lock(mutex_);
-  if (device_.get() == &device) kernels_[key] = made;
-  return made;
+  return made.kernel;
 }
 
 /// Returns a buffer for each array; adds missing data to `uploads`.
@@ -211,24 +191,24 @@ std::vector<std::shared_ptr<Buffer>> VulkanTaskBackend::buffers(Device& device,
   return out;
 }
 
-void VulkanTaskBackend::record(CommandList& list, const Limits& limits, const Compiled& kernel,
+void VulkanTaskBackend::record(CommandList& list, const Limits& limits, const Kernel& kernel,
                                const DeviceProgram& program,
                                std::span<const std::shared_ptr<Buffer>> buffers) {
   std::vector<Binding> bindings;
   for (const auto& buffer : buffers) bindings.push_back({buffer.get()});
-  const std::uint64_t most = std::uint64_t{limits.max_workgroups_x} * kernel.local_size;
-  list.write_timestamp("begin");
-  for (std::uint64_t first = 0; first < program.items; first += most) {
-    const std::uint64_t count = std::min(most, program.items - first);
-    const std::uint32_t words[] = {static_cast<std::uint32_t>(first),
-                                   static_cast<std::uint32_t>(program.items)};
-    std::vector<std::byte> push(sizeof words + program.constants.size());
-    std::ranges::copy(std::as_bytes(std::span(words)), push.begin());
-    std::ranges::copy(program.constants, push.begin() + sizeof words);
-    list.dispatch(kernel.kernel, bindings, push,
-                  static_cast<std::uint32_t>((count + kernel.local_size - 1) / kernel.local_size));
-  }
-  list.write_timestamp("end");
+  const std::uint32_t size = kernel.local_size()[0];
+  const std::uint64_t most = std::uint64_t{limits.max_workgroups_x} * size;
+  stamped(list, [&] {
+    for (std::uint64_t first = 0; first < program.items; first += most) {
+      const std::uint64_t count = std::min(most, program.items - first);
+      const std::uint32_t words[] = {static_cast<std::uint32_t>(first),
+                                     static_cast<std::uint32_t>(program.items)};
+      std::vector<std::byte> push(sizeof words + program.constants.size());
+      std::ranges::copy(std::as_bytes(std::span(words)), push.begin());
+      std::ranges::copy(program.constants, push.begin() + sizeof words);
+      list.dispatch(kernel, bindings, push, static_cast<std::uint32_t>((count + size - 1) / size));
+    }
+  });
 }
 
 /// Attributes time from submission to completion beyond the kernel's and the usual overhead to the
@@ -267,7 +247,7 @@ RunReport VulkanTaskBackend::run_once(const DeviceProgram& program) {
   if (program.items > ~std::uint32_t{0})
     throw Error(ErrorCode::Unsupported, program.name + ": more than 2^32 - 1 items");
   const std::shared_ptr<Device> device = this->device();
-  const Compiled kernel = compiled(*device, program, report);
+  const Kernel kernel = compiled(device, program, report);
   const std::uint64_t allocated = device->counters().driver_allocations;
   std::vector<Upload> uploads;
   const auto arrays = buffers(*device, program, uploads, report);
@@ -287,10 +267,9 @@ RunReport VulkanTaskBackend::run_once(const DeviceProgram& program) {
   if (!downloads.empty()) device->download(downloads);
   const Time end = std::chrono::steady_clock::now();
 
-  const std::vector<Timestamp> stamps = list.timestamps();
   report.times.upload = microseconds(start, uploaded);
   report.times.read_back = microseconds(ran, end);
-  split_times(microseconds(uploaded, ran), stamps.empty() ? 0 : stamps.back().microseconds, report);
+  split_times(microseconds(uploaded, ran), microseconds_between(list).value_or(0), report);
   report.cold = report.cold || device->counters().driver_allocations != allocated;
   const std::lock_guard lock(mutex_);
   for (std::size_t k = 0; k < arrays.size() && device_ == device; ++k) {
@@ -304,7 +283,7 @@ RunReport VulkanTaskBackend::run_once(const DeviceProgram& program) {
 void VulkanTaskBackend::prepare(const DeviceProgram& program) {
   const std::shared_ptr<Device> device = this->device();
   RunReport report;
-  compiled(*device, program, report);
+  compiled(device, program, report);
   std::vector<Upload> uploads;
   buffers(*device, program, uploads, report);
 }
@@ -385,12 +364,12 @@ void VulkanTaskBackend::reopen() {
   {
     const std::lock_guard lock(mutex_);
     if (device_ && !device_->lost()) return;
-    kernels_.clear();
     residents_.clear();
   }
   std::shared_ptr<Device> fresh = open(options_);
   const std::lock_guard lock(mutex_);
   device_ = std::move(fresh);
+  kernels_ = kernel_cache(device_);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Copies of numbers on the device to columns on the device.
 #include "columns_in_place.hpp"
 
-#include "../../../codegen/spirv/shader_compiler.hpp"
 #include "../../cache/content_hash.hpp"
 #include "../../device/kernels/kernel_cache.hpp"
 
@@ -44,21 +43,20 @@ std::string take_text(const char* from, const char* to) {
          "}\n";
 }
 
-Kernel take_kernel(Device& device, bool from_wide, bool to_wide) {
+Kernel take_kernel(const Context& context, bool from_wide) {
   const char* const from = from_wide ? kDouble : kFloat;
-  const char* const to = to_wide ? kDouble : kFloat;
+  const char* const to = context.wide() ? kDouble : kFloat;
   const std::string name = std::string("take_") + from + "_as_" + to;
   const std::string glsl = take_text(from, to);
-  const Hash128 key = hash_text(glsl);
-  const Module module = load_or_compile(device.disk_cache(), key, [&] {
-    return codegen::compile({.name = name, .glsl = glsl, .includes = {}});
-  });
-  return device.kernel({.spirv = module.words,
-                        .name = name,
-                        .storage_buffers = 3,
-                        .push_constant_bytes = sizeof(Push),
-                        .constants = {},
-                        .local_size = {kLocalSize, 1, 1}});
+  return context.cache
+      ->kernel({.name = name,
+                .glsl = glsl,
+                .key = hash_text(glsl),
+                .storage_buffers = 3,
+                .push_constant_bytes = sizeof(Push),
+                .local_size = {kLocalSize, 1, 1}},
+               *context.compiled)
+      .kernel;
 }
 
 }  // namespace
@@ -102,8 +100,8 @@ void ColumnsInPlace::take(Context& context, const ir::Batch& batch, const Buffer
         {column.from.buffer}, {&indices(context, batch, column, rows, first_row)}, {&columns}};
     const std::uint32_t groups =
         std::min((column.count + kLocalSize - 1) / kLocalSize, context.most_workgroups());
-    list.dispatch(take_kernel(*context.device, column.from.wide, context.wide()), bindings,
-                  push_bytes(push), std::max(groups, 1u));
+    list.dispatch(take_kernel(context, column.from.wide), bindings, push_bytes(push),
+                  std::max(groups, 1u));
   }
   context.device->submit(list);
 }

@@ -187,12 +187,19 @@ TEST_F(VulkanHybrid, ModulesAreKeptOnDisk) {
   const runtime::DiskCacheCounters made = device_->disk_cache().counters();
   EXPECT_EQ(made.misses - before.misses, 1u);
   EXPECT_EQ(made.writes - before.writes, 1u);
-  // Another backend, as in another process, finds it.
+  // Another backend finds the kernel in memory.
   vk::make_hybrid_backend(device_->options())->prepare(program);
-  const runtime::DiskCacheCounters found = device_->disk_cache().counters();
-  EXPECT_EQ(found.hits - made.hits, 1u);
-  EXPECT_EQ(found.misses, made.misses);
-  EXPECT_EQ(found.writes, made.writes);
+  EXPECT_EQ(device_->disk_cache().counters().hits, made.hits);
+  // A device that is opened anew, as in another process, finds the module.
+  vk::DeviceOptions anew = device_->options();
+  anew.timeout_seconds += 1;
+  const auto opened = vk::open(anew);
+  const runtime::DiskCacheCounters empty = opened->disk_cache().counters();
+  vk::make_hybrid_backend(anew)->prepare(program);
+  const runtime::DiskCacheCounters found = opened->disk_cache().counters();
+  EXPECT_EQ(found.hits - empty.hits, 1u);
+  EXPECT_EQ(found.misses, empty.misses);
+  EXPECT_EQ(found.writes, empty.writes);
 }
 
 TEST_F(VulkanHybrid, ListsAreOneDispatch) {
