@@ -7,6 +7,7 @@
 function(_topograd_names file own used)
   file(READ ${file} text)
   string(REGEX REPLACE "[][;]" "{" text "${text}")
+  string(REGEX REPLACE "\n{{[a-z_]+{{ " "\n" text "${text}")  # attributes
   while(text MATCHES "R\"([a-z]*)\\(")
     string(FIND "${text}" "R\"${CMAKE_MATCH_1}(" begin)
     string(SUBSTRING "${text}" 0 ${begin} before)
