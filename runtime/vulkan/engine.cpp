@@ -2,7 +2,7 @@
 #include "engine.hpp"
 
 #include "../../ir/error.hpp"
-#include "../device/kernels/rows.hpp"
+#include "../device/kernels/launch.hpp"
 #include "../rows/rows.hpp"
 #include "damped/device_steps.hpp"
 #include "parts/part_engine.hpp"

@@ -12,7 +12,7 @@
 #include "../../../ir/machine/foreign_call.hpp"
 #include "../../cache/disk_cache.hpp"
 #include "../../cpu/tiles/tile_ops.hpp"
-#include "../kernels/rows.hpp"
+#include "../kernels/launch.hpp"
 #include "../opened/core.hpp"
 
 namespace topograd::runtime::vulkan {

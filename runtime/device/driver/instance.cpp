@@ -1,12 +1,16 @@
-// Opens the loader, makes instances, and shares one while it is in use.
+// Opens the loader, makes instances with their validation messages, and shares one while it is in
+// use.
 #include "instance.hpp"
 
 #include "../../../ir/machine/foreign_call.hpp"
+#include "validation.hpp"
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -182,6 +186,60 @@ DeviceOptions resolved(DeviceOptions options) {
 bool has_validation_layer(const Loader& loader) {
   Driver driver;
   return has_layer(driver, vk::raii::Context(loader.entry), kValidationLayer);
+}
+
+namespace {
+
+struct Messages {
+  std::mutex mutex;
+  ValidationSink sink;
+  std::vector<ValidationMessage> kept;
+};
+
+// Never destroyed: drivers may report while the process ends.
+Messages& messages() {
+  static Messages& store = *new Messages;
+  return store;
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL receive(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                       VkDebugUtilsMessageTypeFlagsEXT,
+                                       const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
+  const ValidationMessage message{
+      .error = severity == VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+      .id = data->pMessageIdName != nullptr ? data->pMessageIdName : "",
+      .number = data->messageIdNumber,
+      .text = data->pMessage != nullptr ? data->pMessage : ""};
+  ValidationSink sink;
+  {
+    const std::lock_guard lock(messages().mutex);
+    sink = messages().sink;
+    if (!sink) messages().kept.push_back(message);
+  }
+  if (sink) sink(message);
+  return VK_FALSE;
+}
+
+}  // namespace
+
+vk::DebugUtilsMessengerCreateInfoEXT messenger_info() {
+  using Severity = vk::DebugUtilsMessageSeverityFlagBitsEXT;
+  using Type = vk::DebugUtilsMessageTypeFlagBitsEXT;
+  return {{},
+          Severity::eWarning | Severity::eError,
+          Type::eValidation | Type::ePerformance,
+          &receive,
+          nullptr};
+}
+
+ValidationSink set_validation_sink(ValidationSink sink) {
+  const std::lock_guard lock(messages().mutex);
+  return std::exchange(messages().sink, std::move(sink));
+}
+
+std::vector<ValidationMessage> take_validation_messages() {
+  const std::lock_guard lock(messages().mutex);
+  return std::exchange(messages().kept, {});
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -20,11 +20,6 @@
 #include <utility>
 
 namespace topograd::runtime::vulkan {
-namespace {
-
-constexpr const char* kKind = "spirv";
-
-}  // namespace
 
 codegen::FloatControls float_controls(const Features& f) {
   const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
@@ -240,10 +235,12 @@ std::vector<std::uint32_t> compile_checked(const Shader& shader) {
 
 namespace {
 
+constexpr const char* kModules = "spirv";
+
 /// The words that are stored under the shader's key, or else those that the compiler returns, which
 /// are then stored.
 std::vector<std::uint32_t> load_or_compile(DiskCache& disk, const Shader& shader, Origin& origin) {
-  const auto blob = disk.load(kKind, shader.key);
+  const auto blob = disk.load(kModules, shader.key);
   if (blob && !blob->empty() && blob->size() % 4 == 0) {
     origin = Origin::disk;
     std::vector<std::uint32_t> words(blob->size() / 4);
@@ -252,7 +249,7 @@ std::vector<std::uint32_t> load_or_compile(DiskCache& disk, const Shader& shader
   }
   origin = Origin::compiled;
   std::vector<std::uint32_t> words = compile_checked(shader);
-  disk.store(kKind, shader.key, std::as_bytes(std::span(words)));
+  disk.store(kModules, shader.key, std::as_bytes(std::span(words)));
   return words;
 }
 

@@ -12,6 +12,10 @@
 #include <string_view>
 #include <vector>
 
+namespace topograd::runtime {
+class RowRunner;
+}
+
 namespace topograd::runtime::vulkan {
 
 using codegen::Precision;
@@ -170,5 +174,11 @@ std::uint64_t most_value_sums(const LaunchContext& context, std::uint64_t count,
 std::uint32_t dispatch_range(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
                              const BindingTable& table, codegen::PushConstants push,
                              std::uint64_t first, std::uint64_t count);
+
+/// Runs generated kernels on rows of numbers (runtime/rows/rows.hpp) on a device.
+std::unique_ptr<RowRunner> make_row_runner(LaunchContext context);
+/// Makes a runner. Throws the errors of make_launch_context().
+std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
+                                           Precision precision);
 
 }  // namespace topograd::runtime::vulkan

@@ -1,7 +1,8 @@
 // Programs over rows: indices and data stay on the device, vectors go there, outputs come back.
-#include "rows.hpp"
+#include "../../rows/rows.hpp"
 
 #include "../../../ir/error.hpp"
+#include "launch.hpp"
 
 #include <algorithm>
 #include <cstdint>

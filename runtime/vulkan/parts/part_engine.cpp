@@ -4,7 +4,6 @@
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/state_record.hpp"
 #include "../../cpu/tiles/pool.hpp"
-#include "../../device/kernels/rows.hpp"
 #include "../../engine/column_scaling.hpp"
 #include "../../linear/gain_test.hpp"
 #include "../../model/model.hpp"
