@@ -270,7 +270,7 @@ class VulkanOpBackend final : public OpBackend {
   }
   std::shared_ptr<const ir::ResidentData> numbers(const std::shared_ptr<Memory>& memory, Type type,
                                                   std::uint64_t count) override {
-    return numbers_of(shared_from_this(), memory, type, count);
+    return std::make_shared<VulkanNumbers>(shared_from_this(), memory, type, count);
   }
   void wait(const std::shared_ptr<Memory>& memory) override {
     const Turn turn(mutex_);
@@ -425,12 +425,6 @@ std::optional<std::size_t> preferred_of(const std::vector<vk::DeviceInfo>& list)
 
 }  // namespace
 
-std::shared_ptr<const ir::ResidentData> numbers_of(std::shared_ptr<OpBackend> backend,
-                                                   std::shared_ptr<Memory> memory, Type type,
-                                                   std::uint64_t count) {
-  return std::make_shared<VulkanNumbers>(std::move(backend), std::move(memory), type, count);
-}
-
 Device open_vulkan(const vk::DeviceOptions& options) {
   const std::shared_ptr<vk::Device> device = vk::open(options);
   const std::lock_guard lock(registry().mutex);
@@ -448,17 +442,13 @@ std::shared_ptr<vk::Device> vulkan_device(const OpBackend& backend) {
   return vulkan ? vulkan->device() : nullptr;
 }
 
-std::vector<vk::DeviceInfo> vulkan_devices() {
+std::vector<ListedDevice> devices_of_system() {
+  std::vector<vk::DeviceInfo> found;
   try {
-    return vk::devices();
+    found = vk::devices();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::InvalidArgument) throw;
-    return {};
   }
-}
-
-std::vector<ListedDevice> devices_of_system() {
-  const std::vector<vk::DeviceInfo> found = vulkan_devices();
   const std::optional<std::size_t> preferred = preferred_of(found);
   const bool named = std::getenv("TOPOGRAD_DEVICE") != nullptr;
   std::vector<ListedDevice> out;

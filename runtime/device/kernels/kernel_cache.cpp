@@ -24,10 +24,7 @@ namespace topograd::runtime::vulkan {
 codegen::FloatControls float_controls(const Features& f) {
   const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
   const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
-  codegen::FloatControls controls;
-  controls.f32 = {f32, f32};
-  controls.f64 = {f64, f64};
-  return controls;
+  return {.f32 = {f32, f32}, .f64 = {f64, f64}};
 }
 
 namespace {
@@ -89,10 +86,9 @@ struct Unmade {
 
 /// True if the results are doubles; a kernel of floats may still read doubles.
 bool sums_doubles(const KernelSource& source) {
-  return std::any_of(
-      source.bindings.begin(), source.bindings.end(), [](const codegen::BindingInfo& b) {
-        return b.role == codegen::BufferRole::results && b.element == codegen::Element::f64;
-      });
+  return std::ranges::any_of(source.bindings, [](const codegen::BindingInfo& b) {
+    return b.role == codegen::BufferRole::results && b.element == codegen::Element::f64;
+  });
 }
 
 /// Features of a device that a kernel needs.
@@ -143,23 +139,19 @@ void require(const Needs& needs, std::string_view kernel, const DeviceInfo& devi
 }
 
 /// Compares a module with what its shader says of it.
-void check(const Shader& shader, const codegen::ModuleLayout& layout) {
-  const bool sized = shader.local_size[0] > 0;
-  if (layout.bindings.size() == shader.storage_buffers &&
-      layout.push_constant_size == shader.push_constant_bytes &&
-      (!sized || layout.workgroup_size == shader.local_size))
-    return;
-  const auto text = [&](std::size_t buffers, std::size_t bytes, std::uint32_t size) {
-    return std::to_string(buffers) + " storage buffers and " + std::to_string(bytes) +
-           " bytes of push constants" +
-           (sized ? " in workgroups of " + std::to_string(size) : std::string());
+void check(const Shader& shader, const codegen::ModuleLayout& got) {
+  const std::array<std::size_t, 3> want = {
+      shader.storage_buffers, shader.push_constant_bytes,
+      shader.local_size[0] > 0 ? shader.local_size[0] : got.workgroup_size[0]};
+  const std::array<std::size_t, 3> found = {got.bindings.size(), got.push_constant_size,
+                                            got.workgroup_size[0]};
+  const auto text = [](const std::array<std::size_t, 3>& counts) {
+    return std::to_string(counts[0]) + " storage buffers, " + std::to_string(counts[1]) +
+           " bytes of push constants and workgroups of " + std::to_string(counts[2]);
   };
-  throw Error(
-      ErrorCode::LayoutMismatch,
-      std::string(shader.name) + ": expected " +
-          text(shader.storage_buffers, shader.push_constant_bytes, shader.local_size[0]) +
-          ", got " +
-          text(layout.bindings.size(), layout.push_constant_size, layout.workgroup_size[0]));
+  if (want == found) return;
+  throw Error(ErrorCode::LayoutMismatch,
+              std::string(shader.name) + ": expected " + text(want) + ", got " + text(found));
 }
 
 void require_size(const KernelSource& source) {
@@ -210,13 +202,11 @@ CompileStats CompileAccount::stats() const {
 }
 
 Shader shader_of(const KernelSource& source) {
-  codegen::FloatControls controls;
-  controls.f32 = {source.float_controls_f32, source.float_controls_f32};
-  controls.f64 = {source.float_controls_f64, source.float_controls_f64};
+  const bool f32 = source.float_controls_f32, f64 = source.float_controls_f64;
   return {.name = source.name,
           .glsl = source.glsl,
           .key = source.hash,
-          .controls = controls,
+          .controls = {.f32 = {f32, f32}, .f64 = {f64, f64}},
           .storage_buffers = static_cast<std::uint32_t>(source.bindings.size()),
           .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
           .local_size = {source.workgroup_size, 1, 1},
@@ -300,21 +290,16 @@ StoredKernel KernelCache::make(const Shader& shader, CompileAccount& account) {
 StoredKernel KernelCache::kernel(const Shader& shader, CompileAccount& account) {
   note_kernel(shader.name, shader.glsl);
   const ForeignCall permission("kernel");
-  std::promise<Kernel> promise;
-  std::shared_future<Kernel> there;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto [it, fresh] = kernels_.try_emplace(shader.key);
-    if (fresh) {
-      it->second = promise.get_future().share();
-    } else {
-      there = it->second;
-    }
-  }
-  if (there.valid()) {
+  std::unique_lock lock(mutex_);
+  if (const auto found = kernels_.find(shader.key); found != kernels_.end()) {
+    const std::shared_future<Kernel> there = found->second;
+    lock.unlock();
     account.count(&CompileStats::memory_hits);
     return {.kernel = there.get()};  // another thread may still be making it
   }
+  std::promise<Kernel> promise;
+  kernels_.emplace(shader.key, promise.get_future().share());
+  lock.unlock();
   const CompileAccount::Busy busy(account);
   try {
     StoredKernel made = make(shader, account);
@@ -322,7 +307,7 @@ StoredKernel KernelCache::kernel(const Shader& shader, CompileAccount& account) 
     return made;
   } catch (...) {
     promise.set_exception(std::current_exception());
-    const std::lock_guard lock(mutex_);
+    lock.lock();
     kernels_.erase(shader.key);
     throw;
   }
