@@ -53,6 +53,18 @@ TEST(CheckCommand, PortableBitsAreAsStored) {
   }
 }
 
+TEST(CheckCommand, PortableBitsOfOneProblem) {
+  const CommandResult one = topograd("check repeat --portable --problem misra1a --json -");
+  ASSERT_EQ(one.status, 0) << one.out << one.err;
+  const nlohmann::json report = nlohmann::json::parse(one.out);
+  ASSERT_EQ(report["results"].size(), 1u);
+  EXPECT_EQ(report["results"]["misra1a"]["as_stored"], true);
+  const CommandResult none = topograd("check repeat --portable --problem misra");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("the name \"misra\"; there are springs pcg, "), std::string::npos)
+      << none.err;
+}
+
 TEST(CheckCommand, PortableBitsRefuseWhatCannotHaveThem) {
   const struct {
     const char* options;

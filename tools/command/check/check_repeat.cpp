@@ -30,13 +30,18 @@
 
 namespace topograd::command {
 
+struct PortableArguments {
+  std::string device;                    ///< index or name of a Vulkan device; empty: as usual
+  Float64 float64 = Float64::automatic;  ///< native or emulated: the device's alone; else both
+  bool all = false;     ///< those whose kernels compile for minutes with emulated float64, too
+  std::string problem;  ///< one of them; empty: all
+};
+
 /// Solves the portable problems with all instruction sets of this processor, with one thread and
 /// two, then with the device if there is one, and compares all bits with the stored ones.
 ///
-///   device  index or name of a Vulkan device; empty: as usual
-///   float64  native or emulated: the device's alone; automatic: both
-///   all      all problems with emulated float64, too; else those whose kernels compile soon
-nlohmann::ordered_json portable_report(const std::string& device, Float64 float64, bool all);
+/// Throws Error{InvalidArgument} if there is no such problem.
+nlohmann::ordered_json portable_report(const PortableArguments& arguments);
 std::string portable_text(const nlohmann::ordered_json& report);
 
 namespace {
@@ -50,7 +55,7 @@ struct RepeatArguments {
   std::uint32_t width = 150;  // smaller grids are not reordered
   int runs = 10, processes = 10;
   bool portable = false, all = false;
-  std::string json;
+  std::string problem, json;
 };
 
 std::string hash_of(std::span<const double> numbers) {
@@ -181,13 +186,12 @@ std::string text_of_hashes(const ordered_json& report) {
   return text;
 }
 
-void run(const RepeatArguments& arguments) {
+void run_repeat(const RepeatArguments& arguments) {
   if (arguments.portable) {
-    const ordered_json report =
-        portable_report(arguments.solver.device,
-                        arguments.solver.float64.empty() ? Float64::automatic
-                                                         : parse_float64(arguments.solver.float64),
-                        arguments.all);
+    PortableArguments asked{
+        .device = arguments.solver.device, .all = arguments.all, .problem = arguments.problem};
+    if (!arguments.solver.float64.empty()) asked.float64 = parse_float64(arguments.solver.float64);
+    const ordered_json report = portable_report(asked);
     return finish_check(arguments.json, portable_text(report), report);
   }
   const ordered_json report = measure(arguments);
@@ -222,8 +226,10 @@ void add_check_repeat(Command check) {
       "--all", arguments->all,
       "with --portable: all problems also with emulated float64, whose kernels compile for "
       "minutes");
+  command.option("--problem", &arguments->problem,
+                 "with --portable: this problem alone, also with emulated float64");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_repeat(*arguments); }));
 }
 
 namespace {
@@ -310,10 +316,24 @@ void add_hashes(const PortableRow& row, PortableProblem& made, ordered_json& out
   hashes["kernels"] = {{"cpu", counts.kernels_on_cpu}, {"device", counts.kernels_on_device}};
 }
 
-/// Returns the device of one process and a row for each problem.
-ordered_json on_cpu(int threads) {
-  ordered_json out = {{"rows", ordered_json::array()}};
+/// All problems, or the one that is asked for.
+std::vector<PortableRow> chosen_problems(const std::string& asked) {
+  std::vector<PortableRow> out;
+  std::string names;
   for (const PortableRow& row : problems::portable_problems()) {
+    if (asked.empty() || asked == row.name) out.push_back(row);
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  if (out.empty())
+    throw Error(ErrorCode::InvalidArgument, "--problem: no portable problem has the name \"" +
+                                                asked + "\"; there are " + names);
+  return out;
+}
+
+/// Returns the device of one process and a row for each problem.
+ordered_json on_cpu(std::span<const PortableRow> problems, int threads) {
+  ordered_json out = {{"rows", ordered_json::array()}};
+  for (const PortableRow& row : problems) {
     const std::unique_ptr<PortableProblem> made = row.make();
     made->options.threads = threads;
     add_hashes(row, *made, out);
@@ -377,17 +397,19 @@ bool is_as_stored(const Stored& stored, const ordered_json& row) {
 
 /// Adds the solves with the device, as portable_report() has them. A problem at which the driver
 /// ends the process, or fails, is a failure; the others go on.
-void add_devices(ordered_json& report, const std::string& device, Float64 only, bool all) {
+void add_devices(ordered_json& report, std::span<const PortableRow> problems,
+                 const PortableArguments& asked) {
   constexpr double kLongest = 3600;  // to compile a problem's kernels
   for (const Float64 float64 : {Float64::native, Float64::emulated}) {
-    if (only != Float64::automatic && only != float64) continue;
-    for (const PortableRow& row : problems::portable_problems()) {
+    if (asked.float64 != Float64::automatic && asked.float64 != float64) continue;
+    for (const PortableRow& row : problems) {
       if (Interrupts::came()) break;
-      if (float64 == Float64::emulated && !all && !row.emulated) continue;
+      const bool wanted = asked.all || !asked.problem.empty() || row.emulated;
+      if (float64 == Float64::emulated && !wanted) continue;
       try {
-        add_device(report,
-                   in_a_process(
-                       "check repeat", [&] { return on_device(row, device, float64); }, kLongest));
+        add_device(report, in_a_process(
+                               "check repeat",
+                               [&] { return on_device(row, asked.device, float64); }, kLongest));
       } catch (const Error& error) {
         if (error.code() == ErrorCode::InvalidArgument || is_absence(error)) throw;
         report["failures"].push_back(
@@ -400,7 +422,8 @@ void add_devices(ordered_json& report, const std::string& device, Float64 only, 
 
 }  // namespace
 
-ordered_json portable_report(const std::string& device, Float64 only, bool all) {
+ordered_json portable_report(const PortableArguments& arguments) {
+  const std::vector<PortableRow> problems = chosen_problems(arguments.problem);
   ordered_json report = {{"check", "repeat"},
                          {"bits", "portable"},
                          {"broken", false},
@@ -413,13 +436,13 @@ ordered_json portable_report(const std::string& device, Float64 only, bool all) 
       if (Interrupts::came()) break;
       const ordered_json found = in_a_process("check repeat", [&] {
         platform::set_environment("TOPOGRAD_INSTRUCTIONS", set);
-        return on_cpu(threads);
+        return on_cpu(problems, threads);
       });
       // A processor without the set has shown the one below it.
       if (known.insert(found["place"]).second) add_device(report, found);
     }
   }
-  add_devices(report, device, only, all);
+  add_devices(report, problems, arguments);
   for (const auto& [name, row] : report["results"].items()) {
     const Stored* const stored = stored_of(name);
     row["as_stored"] = stored != nullptr && is_as_stored(*stored, row);
