@@ -51,6 +51,12 @@ struct ComputeKernel {
   std::uint32_t arguments = 0, words = 0;
 };
 
+/// A number as one of a kernel's words.
+template <class T>
+constexpr std::uint32_t word(T value) {
+  return static_cast<std::uint32_t>(value);
+}
+
 /// Concatenates declarations, functions and main().
 ///
 /// Throws Error{InvalidArgument} if arguments and words do not fit the 128 bytes of push constants

@@ -486,7 +486,7 @@ void map_on_device(OpBackend& backend, const MapSource& map, const FusedLoop& lo
 namespace {
 
 /// Work of the program, for each element.
-Work work_of(const FusedLoop& loop, std::uint64_t written) {
+Work loop_work(const FusedLoop& loop, std::uint64_t written) {
   Work work{.operations = ir::operation_count(*loop.program) * loop.count(),
             .bytes_read = 0,
             .bytes_written = written * size_of(loop.type)};
@@ -516,7 +516,7 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   run_op({.op = Operation::Map,
           .kernel = key_of(map.key),
           .size = loop.count(),
-          .work = work_of(loop, outputs.size() * loop.count()),
+          .work = loop_work(loop, outputs.size() * loop.count()),
           .inputs = storages(loop),
           .outputs = storages(outputs),
           .on_cpu = [&] { map_on_cpu(loop, outputs, strides); },
@@ -635,7 +635,7 @@ void run_reduce(const FusedLoop& loop, FusedReduction reduction, std::uint64_t o
   if (outputs == 0) return;
   const FusedForm form = form_of(loop);
   const std::string key = "reduce" + std::to_string(static_cast<int>(reduction)) + form.key();
-  Work work = work_of(loop, outputs);
+  Work work = loop_work(loop, outputs);
   work.operations.value += static_cast<double>(loop.count());
   work.steps = runtime::hybrid::tree_steps(static_cast<double>(depth));
   work.pattern = runtime::hybrid::MemoryPattern::reduction;

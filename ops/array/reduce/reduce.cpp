@@ -115,7 +115,7 @@ void map_reduce_on_device(OpBackend& backend, const MapReduction& what,
 }
 
 /// A tree over all elements, with `operations` operations per element.
-Work work_of(std::span<const Slice> inputs, const Slice& output, double operations) {
+Work reduction_work(std::span<const Slice> inputs, const Slice& output, double operations) {
   const auto count = static_cast<double>(inputs[0].size);
   Work work{.operations = operations * count,
             .bytes_read = 0,
@@ -143,7 +143,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
   const OpCall op{.op = Operation::Reduce,
                   .kernel = key_of("reduce", reduction, operand, type),
                   .size = inputs[0].size,
-                  .work = work_of(inputs, output, operand == Operand::product ? 2 : 1),
+                  .work = reduction_work(inputs, output, operand == Operand::product ? 2 : 1),
                   .inputs = storages(inputs),
                   .outputs = {output.storage},
                   .on_cpu =
@@ -186,7 +186,7 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
   const OpCall op{.op = Operation::Reduce,
                   .kernel = key,
                   .size = inputs[0].size,
-                  .work = work_of(inputs, output, operations),
+                  .work = reduction_work(inputs, output, operations),
                   .inputs = storages(inputs),
                   .outputs = {output.storage},
                   .on_cpu =

@@ -368,7 +368,6 @@ void scan_ahead(OpBackend& backend, const FoldForm& form, const Slice& x, const 
     return key_of(what, monoid.key.high, monoid.key.low, x.type, kernel.local, kernel.subgroup);
   };
   const std::uint64_t vectors = x.size / kernel.width(), rest = x.size % kernel.width();
-  const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint32_t tiles = word((vectors + kernel.tile() - 1) / kernel.tile());
   const std::uint32_t total = tiles + tiles / lanes + 1 + tiles / (lanes * lanes) + 1;
   const Slice memory = make_slice(Type::u32, 2 + 2ull * (total + 1) * state_words(monoid), "sums");

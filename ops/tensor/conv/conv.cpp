@@ -138,7 +138,6 @@ void convolve_on_device(OpBackend& backend, const Convolution& c) {
                extent({c.outputs, c.channels, taps}, {c.output_step, c.weight_step, 1}), c.type,
                Access::read),
       argument(backend, c.out, count, c.type, Access::write)};
-  const auto word = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint32_t words[] = {
       word(c.count()),     word(c.channels),     word(c.outputs),     word(c.size[0]),
       word(c.size[1]),     word(c.kernel[0]),    word(c.kernel[1]),   word(c.out_size[0]),
@@ -151,7 +150,7 @@ void convolve_on_device(OpBackend& backend, const Convolution& c) {
                   .groups = {static_cast<std::uint32_t>(groups)}});
 }
 
-Work work_of(const Convolution& c) {
+Work convolution_work(const Convolution& c) {
   const std::uint64_t number = size_of(c.type);
   const auto count = static_cast<std::uint64_t>(c.count());
   const auto terms = static_cast<std::uint64_t>(c.channels * c.kernel[0] * c.kernel[1]);
@@ -171,7 +170,7 @@ void convolve(const Convolution& c, const std::optional<Device>& device) {
   run_op({.op = Operation::Filter,
           .kernel = key_of("convolve", c.channels * c.kernel[0] * c.kernel[1], c.type),
           .size = static_cast<std::uint64_t>(c.count()),
-          .work = work_of(c),
+          .work = convolution_work(c),
           .inputs = {c.in.storage, c.weights.storage},
           .outputs = {c.out.storage},
           .on_cpu = [&] { convolve_on_cpu(c); },

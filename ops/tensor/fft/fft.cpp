@@ -111,7 +111,7 @@ using OnCpu = void (*)(const FftRows&);
 using OnDevice = void (*)(OpBackend&, const FftRows&);
 
 /// Work of butterflies of complex numbers: ten operations per pair, in log2(n) rounds.
-Work work_of(const FftRows& fft) {
+Work transform_work(const FftRows& fft) {
   const auto count = static_cast<double>(fft.rows * fft.length);
   const double rounds = std::max(1.0, std::log2(static_cast<double>(fft.length)));
   const double bytes = 2 * count * static_cast<double>(size_of(fft.type));
@@ -128,7 +128,7 @@ void run_transform(const FftRows& fft, std::string_view kernel, const Tensor& li
   detail::run_op({.op = Operation::Fft,
                   .kernel = key_of(kernel, fft.length, fft.type),
                   .size = fft.rows * fft.length,
-                  .work = work_of(fft),
+                  .work = transform_work(fft),
                   .inputs = {fft.source.storage},
                   .outputs = {fft.target.storage},
                   .on_cpu = [&] { on_cpu(fft); },

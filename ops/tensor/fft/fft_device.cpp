@@ -156,10 +156,6 @@ Argument complex_argument(OpBackend& backend, const View& view, std::uint64_t co
   return out;
 }
 
-template <class T>
-std::uint32_t word(T value) {
-  return static_cast<std::uint32_t>(value);
-}
 LaunchGroups item_groups(const OpBackend& backend, std::uint64_t count) {
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   return {word(std::min((count + 255) / 256, most))};

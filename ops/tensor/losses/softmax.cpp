@@ -145,7 +145,7 @@ void run_on_device(OpBackend& backend, const Rows& r) {
 }
 
 /// Three passes over each row: two combine its numbers, one writes.
-Work work_of(const Rows& r) {
+Work softmax_work(const Rows& r) {
   const std::uint64_t count = r.rows * r.depth, number = size_of(r.type);
   // Softmax: maximum, difference, exponential, sum; difference or quotient of the result. Norm:
   // sum, difference, square, sum; difference and product of the result, and its scale and shift.
@@ -196,7 +196,7 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
       {.op = softmax ? Operation::Softmax : Operation::LayerNorm,
        .kernel = key_of("rows", op, r.type),
        .size = static_cast<std::uint64_t>(a.count()),
-       .work = work_of(r),
+       .work = softmax_work(r),
        .inputs = std::move(inputs),
        .outputs = {r.target.storage},
        .on_cpu = [&] { r.type == Type::f64 ? run_on_cpu<double>(r) : run_on_cpu<float>(r); },

@@ -728,7 +728,6 @@ void launch(OpBackend& backend, const Plan& plan, const Product& p, bool keep) {
         operand_argument(backend, p.b, b, p.b.extent(p.depth, p.columns, batches), plan.vector),
         detail::argument(backend, c, static_cast<std::uint64_t>(batches * p.rows * p.columns),
                          p.type, Access::write, keep || first > 0)};
-    const auto word = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
     const auto vectors = [&](std::int64_t value) { return word(value / plan.vector); };
     const std::uint32_t words[] = {word(p.rows),       word(p.columns),         word(p.depth),
                                    vectors(p.a.step),  vectors(p.a.batch),      vectors(p.b.step),
@@ -767,7 +766,7 @@ double products_of(const Product& p) {
          static_cast<double>(p.columns) * static_cast<double>(p.depth);
 }
 
-Work work_of(const Product& p) {
+Work product_work(const Product& p) {
   const auto bytes = [&](const ProductOperand& operand, std::int64_t rows, std::int64_t columns) {
     const std::int64_t matrices = operand.batch == 0 ? 1 : p.batches;
     return static_cast<double>(matrices * rows * columns) *
@@ -787,7 +786,7 @@ void run_product(const Product& p, const std::optional<Device>& device) {
       {.op = Operation::Matmul,
        .kernel = key_of("matmul", p.a.type, thin, p.a.transposed, p.b.transposed),
        .size = static_cast<std::uint64_t>(std::cbrt(products_of(p))),
-       .work = work_of(p),
+       .work = product_work(p),
        .inputs = {p.a.view.storage, p.b.view.storage},
        .outputs = {p.c.storage},
        .on_cpu =

@@ -281,7 +281,6 @@ Argument index_argument(OpBackend& backend, const Taking& t) {
 /// Launches a kernel whose items are units of `per` elements.
 void launch_taking(OpBackend& backend, const Taking& t, const ComputeKernel& kernel,
                    std::span<const Argument> arguments, std::uint64_t per) {
-  const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint64_t items = t.count() / per;
   const std::uint32_t words[] = {word(items), word(t.inner / per), word(t.taken), word(t.entries)};
   backend.launch({.kernel = &kernel,

@@ -45,8 +45,6 @@ using detail::View;
 constexpr std::uint64_t kMostNumbers = 1 << 24;  // distances in memory at a time
 constexpr std::int64_t kMostLinks = 256;
 
-std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
-
 void expect_option(bool ok, const char* expected, std::int64_t got) {
   if (ok) return;
   throw Error(ErrorCode::InvalidArgument,
@@ -84,7 +82,7 @@ struct Search {
 };
 
 /// One difference, square and sum per number, of approximately the different listed targets.
-Work work_of(const Search& s) {
+Work search_work(const Search& s) {
   const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
   const std::uint64_t listed = s.listed ? pairs * number : 0;
   return {.operations = 3 * pairs * s.depth,
@@ -199,7 +197,7 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
       {.op = Operation::Nearest,
        .kernel = key_of("nearest", type, s.listed),
        .size = s.asked * s.rows * s.depth,
-       .work = work_of(s),
+       .work = search_work(s),
        .inputs = std::move(inputs),
        .outputs = {s.result.storage},
        .on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); },

@@ -76,8 +76,6 @@ namespace {
 
 using detail::View;
 
-std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
-
 struct Similarity {
   View query, targets, result;
   Type type;
@@ -126,7 +124,7 @@ void compare_on_cpu(const Similarity& s) {
 }
 
 /// Work of three sums of products for each pair of rows.
-Work work_of(const Similarity& s) {
+Work similarity_work(const Similarity& s) {
   const std::uint64_t pairs = s.queries * s.rows, number = size_of(s.type);
   return {.operations = 6 * pairs * s.depth,
           .bytes_read = (s.queries + s.rows) * s.depth * number,
@@ -218,7 +216,7 @@ Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
       {.op = Operation::CosineSimilarity,
        .kernel = key_of("cosine_similarity", type),
        .size = s.queries * s.rows * s.depth,
-       .work = work_of(s),
+       .work = similarity_work(s),
        .inputs = {s.query.storage, s.targets.storage},
        .outputs = {s.result.storage},
        .on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); },
@@ -238,7 +236,7 @@ struct Selection {
 
 /// One comparison per number with the smallest selected entry, and an insertion for some: k (1 +
 /// ln(depth / k)) per row of numbers in random order.
-Work work_of(const Selection& s) {
+Work selection_work(const Selection& s) {
   const auto depth = static_cast<double>(s.depth), k = static_cast<double>(s.k);
   const double chosen = k * (1 + std::log(depth / k));
   return {.operations = static_cast<double>(s.rows) * (depth + chosen * std::log2(k + 1)),
@@ -418,7 +416,7 @@ TopK top_k(const Tensor& a, std::int64_t k) {
       {.op = Operation::TopK,
        .kernel = key_of("top_k", s.type),
        .size = s.rows * s.depth,
-       .work = work_of(s),
+       .work = selection_work(s),
        .inputs = {s.source.storage},
        .outputs = {s.values.storage, s.indices.storage},
        .on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); },
