@@ -187,7 +187,7 @@ ordered_json bench(view::LiveSolver& live, const view::Script& script,
           {"message", live.state()->message}};
 }
 
-void run(const ViewArguments& arguments) {
+void run_view(const ViewArguments& arguments) {
   if (!arguments.record.empty() && arguments.bench)
     throw Error(ErrorCode::InvalidArgument, "view: expected --record or --bench, got both");
   if (!arguments.record.empty()) view::check_film(arguments.record);
@@ -255,7 +255,7 @@ void add_view(Command app) {
   command.example("topograd view samples/data/triangle.json");
   command.example("topograd view arap --icosphere 5 --bench 20 --json -");
   command.example("topograd view arap --icosphere 3 --record film.png --script drag.json");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_view(*arguments); }));
 }
 
 }  // namespace topograd::command

@@ -98,7 +98,7 @@ std::uint64_t run_operations(const WarmUpArguments& arguments, ordered_json& rep
   return compiled;
 }
 
-void run(const WarmUpArguments& arguments) {
+void run_warm_up(const WarmUpArguments& arguments) {
   std::vector<std::string> names;
   if (!arguments.problem.name.empty()) names.push_back(arguments.problem.name);
   names.insert(names.end(), arguments.more.begin(), arguments.more.end());
@@ -146,7 +146,7 @@ void add_warm_up(Command app) {
   add_solve_options(command, arguments->solver);
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.flag("--quiet", arguments->quiet, "print nothing");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_warm_up(*arguments); }));
 }
 
 }  // namespace topograd::command

@@ -598,7 +598,7 @@ struct AllArguments {
   std::optional<int> steps;
 };
 
-nlohmann::ordered_json run(const AllArguments& a) {
+nlohmann::ordered_json run_all(const AllArguments& a) {
   const ProblemArguments& problem = a.bench.problem;
   if (problem.name == "topologies")
     return run_bench_topologies({.count = a.count.value_or(kDefaultTopologies),
@@ -717,7 +717,7 @@ void add_bench(Command app) {
       "--metrics", &arguments->metrics,
       "file for what the executor counted: Prometheus text, or JSON if it ends in .json");
   command.callback(noting_signals([arguments] {
-    nlohmann::ordered_json report = run(*arguments);
+    nlohmann::ordered_json report = run_all(*arguments);
     if (Interrupts::came()) report["interrupted"] = Interrupts::message();
     if (arguments->json != "-") print(report);
     Outputs outputs;

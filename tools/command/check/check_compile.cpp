@@ -164,7 +164,7 @@ ordered_json describe(const check::CompiledKernel& kernel) {
   return json;
 }
 
-void run(const CompileArguments& arguments) {
+void run_compile(const CompileArguments& arguments) {
   const check::CompileReport found = check::check_compile(catalogue(arguments), arguments.options);
   ordered_json report = {{"check", "compile"},
                          {"broken", found.failures > 0},
@@ -206,7 +206,7 @@ void add_check_compile(Command check) {
   command.option("--most-emulated", &arguments->options.most_emulated,
                  "the same for those with emulated float64");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_compile(*arguments); }));
 }
 
 }  // namespace topograd::command

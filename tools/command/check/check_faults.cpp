@@ -69,7 +69,7 @@ std::string text_of(const check::FaultReport& found) {
   return text;
 }
 
-void run(const FaultsArguments& arguments) {
+void run_faults(const FaultsArguments& arguments) {
   check::FaultOptions options = arguments.options;
   if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
   const check::FaultReport found = check::check_faults(options);
@@ -121,7 +121,7 @@ ordered_json describe(const check::SoakReport& found) {
   return report;
 }
 
-void run(const SoakArguments& arguments) {
+void run_soak(const SoakArguments& arguments) {
   check::SoakOptions options = arguments.options;
   if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
   const check::SoakReport found = check::check_soak(options);
@@ -141,7 +141,7 @@ void add_check_faults(Command check) {
   command.option("--seconds", &arguments->options.seconds,
                  "as many injections as fit, in a random order; 0: all of them");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_faults(*arguments); }));
 }
 
 void add_check_soak(Command check) {
@@ -154,7 +154,7 @@ void add_check_soak(Command check) {
   command.option("--open-every", &arguments->options.open_every,
                  "rounds after which the device is opened again; 0: never");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_soak(*arguments); }));
 }
 
 }  // namespace topograd::command

@@ -97,7 +97,7 @@ std::vector<ScaledProblem> chosen(const ScalingArguments& arguments) {
   return out;
 }
 
-void run(const ScalingArguments& arguments) {
+void run_scaling(const ScalingArguments& arguments) {
   if (meter_of_program == nullptr)
     throw Error(
         ErrorCode::Unsupported,
@@ -147,7 +147,7 @@ void add_check_scaling(Command check) {
       .option("--iterations", &arguments->iterations, "iterations of conjugate gradients in a step")
       .range(2, 10000);
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback([arguments] { run(*arguments); });
+  command.callback([arguments] { run_scaling(*arguments); });
 }
 
 }  // namespace topograd::command

@@ -183,7 +183,7 @@ std::string text_of_times(const ordered_json& report) {
          (report["broken"].get<bool>() ? "  BROKEN" : "") + "\n";
 }
 
-void run(const StartArguments& arguments) {
+void run_start(const StartArguments& arguments) {
   ordered_json report;
   const Backend backend =
       arguments.backend.empty() ? Backend::automatic : parse_backend(arguments.backend);
@@ -214,7 +214,7 @@ void add_check_start(Command check) {
   command.option("--device", &arguments->device, "index or name of a Vulkan device");
   command.option("--mesh", &arguments->mesh, "mesh file for arap; otherwise an icosphere");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_start(*arguments); }));
 }
 
 }  // namespace topograd::command

@@ -54,7 +54,7 @@ std::string text_of(const ordered_json& report, const std::vector<check::SoakFig
   return text;
 }
 
-void run(const ViewCheckArguments& arguments) {
+void run_view_check(const ViewCheckArguments& arguments) {
   // The first seconds compile.
   constexpr double kMostWarmUp = 10, kShare = 3;
   view::Subject subject = view::arap_subject(problems::icosphere(arguments.icosphere));
@@ -106,7 +106,7 @@ void add_check_view(Command check) {
   command.option("--seed", &arguments->seed, "seed of the drags");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   add_backend_options(command, arguments->solver);
-  command.callback(noting_signals([arguments] { run(*arguments); }));
+  command.callback(noting_signals([arguments] { run_view_check(*arguments); }));
 }
 
 }  // namespace topograd::command
