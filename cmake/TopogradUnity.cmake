@@ -1,5 +1,9 @@
-# Unity builds that no source notices: files are compiled eight at a time, but never together with a file that uses a
+# Unity builds that no source notices: files are compiled several at a time, but never together with a file that uses a
 # name of their anonymous namespaces, so that such a name is known in its own file alone.
+
+# Most files of a group. Each group parses its headers anew, which takes one to two seconds; with more files a compiler
+# needs more memory, and a change of one file takes longer.
+set(topograd_group_size 16)
 
 # Sets `own` to the names that anonymous namespaces of a file declare and to its macros, and `used` to the functions,
 # types and constants that it names without a qualifier; both are strings with semicolons around each name. A
@@ -62,7 +66,7 @@ function(_topograd_meet names others result)
   endforeach()
 endfunction()
 
-# Gives each file of a target its group. Groups are eight neighbours of the target's list, so that a change of one name
+# Gives each file of a target its group. Groups are neighbours of the target's list, so that a change of one name
 # moves few files; files that do not suit their group come together after these.
 function(_topograd_group target)
   get_target_property(sources ${target} SOURCES)
@@ -91,10 +95,10 @@ function(_topograd_group target)
     endif()
   endforeach()
   list(LENGTH files count)
-  math(EXPR first_apart "(${count} + 7) / 8")
+  math(EXPR first_apart "(${count} + ${topograd_group_size} - 1) / ${topograd_group_size}")
   set(position 0)
   foreach(source ${files})
-    math(EXPR group "${position} / 8")
+    math(EXPR group "${position} / ${topograd_group_size}")
     math(EXPR position "${position} + 1")
     set(own ";")
     set(used ";")
@@ -115,7 +119,7 @@ function(_topograd_group target)
       if(NOT meets)
         _topograd_meet("${own_${group}}" "${used}" meets)
       endif()
-      if(NOT meets AND NOT "${size_${group}}" STREQUAL "8")
+      if(NOT meets AND NOT "${size_${group}}" STREQUAL "${topograd_group_size}")
         break()
       endif()
       if(group LESS first_apart)
