@@ -13,7 +13,7 @@ namespace topograd::runtime::cpu {
 namespace {
 
 /// r·r and r·z.
-struct Products {
+struct ResidualProducts {
   double rr = 0, rz = 0;
 };
 
@@ -33,7 +33,7 @@ std::array<double, 2> products_of(SumOrder order, const T* r, const T* z, std::s
   return sums;
 }
 
-double norm_of(const Products& products, bool in_energy) {
+double norm_of(const ResidualProducts& products, bool in_energy) {
   return std::sqrt(in_energy ? products.rz : products.rr);
 }
 
@@ -65,8 +65,8 @@ class Sweeps {
         q_(vectors.product.data()) {}
 
   /// x = 0, and the first direction.
-  Products start() {
-    const Products products = precondition(
+  ResidualProducts start() {
+    const ResidualProducts products = precondition(
         [&](std::size_t begin, std::size_t end) { std::fill(x_ + begin, x_ + end, T(0)); });
     pool_.for_ranges(n_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
       std::copy(z_ + begin, z_ + end, p_ + begin);
@@ -75,7 +75,7 @@ class Sweeps {
   }
 
   /// x and r follow the direction.
-  Products follow(T alpha) {
+  ResidualProducts follow(T alpha) {
     return precondition([&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         x_[i] += alpha * p_[i];
@@ -99,7 +99,7 @@ class Sweeps {
  private:
   /// Calls update(begin, end) for each range, then computes z = M⁻¹ r, in one sweep.
   template <class Update>
-  Products precondition(const Update& update) {
+  ResidualProducts precondition(const Update& update) {
     SumRanges::Columns<2> columns = pool_.template collect_ranges<2>(
         preconditioner_.ranges(), 1, [&](std::size_t k, std::size_t) {
           const auto [begin, end] = preconditioner_.range(k);
@@ -109,7 +109,7 @@ class Sweeps {
         });
     if (options_.sums != nullptr) options_.sums->complete(columns);
     const double rr = pairwise_sum(columns[0]), rz = pairwise_sum(columns[1]);
-    return Products{rr, rz + preconditioner_.correct(r_, z_)};
+    return ResidualProducts{rr, rz + preconditioner_.correct(r_, z_)};
   }
 
   Pool& pool_;
@@ -127,8 +127,8 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
                              const CgOptions& options) {
   vectors.resize(vectors.residual.size());
   Sweeps<T> sweeps(pool, preconditioner, vectors, x, options);
-  const auto norm = [&](const Products& of) { return norm_of(of, options.in_energy); };
-  Products now = sweeps.start();
+  const auto norm = [&](const ResidualProducts& of) { return norm_of(of, options.in_energy); };
+  ResidualProducts now = sweeps.start();
   const double enough = options.tolerance * norm(now);
   GainTest gains(options.eta);
   const bool shared = options.sums != nullptr && options.sums->is_part();
@@ -150,7 +150,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
       report.end = CgEnd::breakdown;
       break;
     }
-    const Products next = sweeps.follow(alpha);
+    const ResidualProducts next = sweeps.follow(alpha);
     ++report.iterations;
     if (gains.enough(now.rz * (now.rz / curvature))) {
       report.end = CgEnd::gained;
