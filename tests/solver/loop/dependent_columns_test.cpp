@@ -184,14 +184,15 @@ TEST(DependentColumns, OfPowersOfTheYearLeadToTheMinimum) {
 }
 
 TEST(DependentColumns, OfPowersOfTheYearLeadOtherWaysToTheMinimum) {
-  struct Way {
+  struct Steps {
     Method method;
     LinearSolver linear;
   };
   for (const auto& [method, linear] :
-       {Way{Method::newton, LinearSolver::automatic}, Way{Method::lbfgs, LinearSolver::automatic},
-        Way{Method::levenberg_marquardt, LinearSolver::pcg},
-        Way{Method::gauss_newton, LinearSolver::pcg}, Way{Method::dogleg, LinearSolver::pcg}}) {
+       {Steps{Method::newton, LinearSolver::automatic},
+        Steps{Method::lbfgs, LinearSolver::automatic},
+        Steps{Method::levenberg_marquardt, LinearSolver::pcg},
+        Steps{Method::gauss_newton, LinearSolver::pcg}, Steps{Method::dogleg, LinearSolver::pcg}}) {
     const Summary summary = solve_trend(3, Unknowns::free,
                                         {.backend = Backend::cpu,
                                          .method = method,
