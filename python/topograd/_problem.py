@@ -411,8 +411,8 @@ class Problem:
             Shows a progress bar, by tqdm if it is there.
         **options
             backend 'automatic', 'cpu' or 'vulkan'; precision 'f64', 'f32' or 'mixed'; method 'lm',
-            'gn', 'dogleg', 'lbfgs', 'newton', 'adam'; linear_solver 'automatic', 'pcg', 'cholesky',
-            'schur', 'dense'; max_iterations, function_tolerance, gradient_tolerance,
+            'gn', 'dogleg', 'lbfgs', 'newton' and those of SolverOptions; linear_solver
+            'automatic', 'pcg', 'cholesky', 'schur', 'dense'; max_iterations, function_tolerance, gradient_tolerance,
             parameter_tolerance, threads, device, deterministic, and the other SolverOptions.
 
         Ctrl-C ends the solve after its step; the summary's `interrupted` is then true. Other threads

@@ -31,7 +31,7 @@ class Elimination {
  public:
   virtual ~Elimination() = default;
 
-  /// Lets Engine::try_step(request) eliminate these blocks first, each by itself, and run conjugate
+  /// Lets DampedSteps::try_step() eliminate these blocks first, each by itself, and run conjugate
   /// gradients on their Schur complement, preconditioned by its diagonal blocks. No two of the
   /// blocks may share a residual. If a block is not positive definite the step's model_decrease is
   /// NaN. If elimination is not possible nothing is eliminated.
@@ -39,7 +39,7 @@ class Elimination {
   ///   scalars  by scalar: 1 = of a block to eliminate; empty: solve for all unknowns again
   virtual EliminationUse eliminate(std::span<const std::uint8_t> scalars) = 0;
 
-  /// Lets Engine::try_step(request) eliminate all unknowns, by a sparse Cholesky factor of the
+  /// Lets DampedSteps::try_step() eliminate all unknowns, by a sparse Cholesky factor of the
   /// damped JᵀJ. If that is not positive definite the step's model_decrease is NaN. If it is not
   /// possible, or not `wanted`, steps are solved for as before.
   virtual FactorUse factorize(bool wanted) = 0;

@@ -19,7 +19,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// One backend on which tasks can run.
+/// What the scheduler knows of a device on which tasks can run.
 using Capabilities = DeviceFacts;
 
 /// The widest vector instructions of this processor that kernels use: "baseline", "avx2" or

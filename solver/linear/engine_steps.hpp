@@ -85,8 +85,8 @@ class FactorStep final : public StepSolver {
   std::unique_ptr<CholeskyStep> host_;  // made on first use
 };
 
-/// Conjugate gradients on the Schur complement on a device; while the interpreter is in use, a
-/// factor of it on the host (cholesky.hpp), or conjugate gradients there.
+/// Steps by the Schur complement, by conjugate gradients or its factor: on a device, or while the
+/// interpreter is in use on the host (cholesky.hpp).
 class SchurStep final : public StepSolver {
  public:
   ///   elimination  from find_elimination()

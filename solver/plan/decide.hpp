@@ -199,12 +199,12 @@ enum class LinearReason {
   asked_for,       ///< the solver, or what it eliminates
   preconditioner,  ///< of pcg, is asked for
   few_unknowns,    ///< a factor is cheap
-  many_unknowns,   ///< none is
+  many_unknowns,   ///< a factor takes long
   small_jacobian,  ///< cheap to read back from a device
-  wide_residual,   ///< whose part of a factor is dear
-  data_on_device,  ///< nothing is worth reading them back
+  wide_residual,   ///< makes a factor take long
+  data_on_device,  ///< reading them back takes longer than steps there
   elimination,     ///< of blocks pays, or the device does it
-  no_elimination,  ///< the device cannot
+  no_elimination,  ///< the device cannot eliminate these blocks
   mesh,            ///< a wide one, on which a factor takes longer
   no_mesh,         ///< a factor stays small
   penalties,       ///< of constraints take ever more iterations
