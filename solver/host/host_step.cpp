@@ -50,8 +50,13 @@ struct DampedSystem::Impl {
         hint(std::move(first)),
         limits(bounds) {}
 
-  std::optional<Vector> cholesky(const Vector& damping) {
+  std::optional<Vector> cholesky(const Vector& damping, const DampedRequest& request) {
     if (!factor) analyse();
+    if (limits) {
+      limits->tolerance = request.tolerance;
+      limits->max_iterations = request.max_iterations;
+      factor->stop_at(*limits);
+    }
     add_damping(damping);
     if (!factor->factor(damped)) return std::nullopt;
     Vector y = factor->solve(right);
@@ -165,7 +170,7 @@ std::optional<Vector> DampedSystem::solve(const Vector& damping, const DampedReq
     case LinearSolver::pcg: y = impl_->conjugate_gradients(damping, request); break;
     case LinearSolver::automatic:
     case LinearSolver::cholesky:
-    case LinearSolver::schur: y = impl_->cholesky(damping); break;
+    case LinearSolver::schur: y = impl_->cholesky(damping, request); break;
   }
   if (y && !y->allFinite()) y.reset();
   return y;

@@ -367,6 +367,10 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
                                            const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
   impl_->set_damping(request, engine);
+  impl_->system->stop_at({.tolerance = request.linear_tolerance,
+                          .max_iterations = request.max_linear_iterations,
+                          .eta = request.eta,
+                          .energy_norm = request.energy_norm});
   double decrease = std::numeric_limits<double>::quiet_NaN();
   ++impl_->steps;
   const bool exact =

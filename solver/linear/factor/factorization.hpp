@@ -15,6 +15,14 @@
 
 namespace topograd {
 
+/// Stopping rule of conjugate gradients.
+struct SchurIteration {
+  double tolerance = 1e-5;  ///< ‖residual‖ / ‖right side‖ of the kept unknowns
+  int max_iterations = 500;
+  double eta = 0;            ///< SolverOptions::eta
+  bool energy_norm = false;  ///< StepRequest::energy_norm: the norm of the tolerance
+};
+
 /// Matrices are lower triangles, compressed by columns, rows ascending, with all diagonal entries.
 class Factorization {
  public:
@@ -25,6 +33,8 @@ class Factorization {
   virtual bool factor(const SparseMatrix& lower) = 0;
   virtual Eigen::VectorXd solve(const Eigen::VectorXd& right) const = 0;
 
+  /// The rule of conjugate gradients in the next solve(), where it takes them.
+  virtual void stop_at(const SchurIteration&) {}
   /// Iterations of conjugate gradients in the last solve().
   virtual int iterations() const { return 0; }
 
@@ -48,14 +58,6 @@ std::unique_ptr<Factorization> make_sparse_factorization(
     FactorPlace backend = FactorPlace::automatic, const runtime::PivotRule& rule = {});
 /// The library that factorises on the host: cholmod or host.
 FactorPlace used_on_host(FactorPlace backend);
-
-/// Stopping rule of conjugate gradients.
-struct SchurIteration {
-  double tolerance = 1e-5;  ///< ‖residual‖ / ‖right side‖ of the kept unknowns
-  int max_iterations = 500;
-  double eta = 0;            ///< SolverOptions::eta
-  bool energy_norm = false;  ///< StepRequest::energy_norm: the norm of the tolerance
-};
 
 /// Eliminates the blocks first, separately and in parallel, and factorises the Schur complement B −
 /// Eᵀ C⁻¹ E: densely if it is small or full, else as a sparse matrix. Results do not depend on the

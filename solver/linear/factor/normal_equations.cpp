@@ -486,6 +486,7 @@ class MatrixSystem final : public NormalSystem {
     right_ = right;
     return factor_->factor(damped_) && !(strict_ && factor_->vanished() > 0);
   }
+  void stop_at(const SchurIteration& rule) override { factor_->stop_at(rule); }
   Eigen::VectorXd solve() override { return factor_->solve(right_); }
   double square(const Eigen::VectorXd& v) const override {
     return v.dot(view().selfadjointView<Eigen::Lower>() * v);

@@ -212,6 +212,7 @@ class NormalSystem {
   virtual Eigen::VectorXd correct(std::span<const double> /*w*/) { return {}; }
 
   /// Like those of Factorization.
+  virtual void stop_at(const SchurIteration&) {}
   virtual int iterations() const { return 0; }
   virtual double entries() const = 0;
   virtual double flops() const = 0;

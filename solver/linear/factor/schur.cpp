@@ -325,6 +325,7 @@ class IterativeSchur final : public Factorization {
   Vector solve(const Vector& right) const override {
     return parts_.expand(iterate(parts_.reduce(right)), right);
   }
+  void stop_at(const SchurIteration& rule) override { limits_ = rule; }
   int iterations() const override { return iterations_; }
   double entries() const override {
     return static_cast<double>(parts_.entries() + inverses_.size() + B_rows_.items.size());

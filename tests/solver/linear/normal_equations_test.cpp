@@ -236,6 +236,24 @@ TEST(Elimination, OfAModelIsThatOfItsMatrix) {
   expect_same_elimination(held);
 }
 
+TEST(IterativeSchur, OnTheHostFollowsTheForcingSequence) {
+  const auto solved = [](ForcingSequence sequence) {
+    const auto bundle =
+        problems::bundle({.cameras = 20, .points = 1000, .observations = 5000, .noise = 0.5});
+    SolverOptions options{.backend = Backend::cpu,
+                          .linear_solver = LinearSolver::schur,
+                          .preconditioner = Preconditioner::block_jacobi};
+    options.forcing_sequence = sequence;
+    return solve(bundle->problem, options);
+  };
+  const Summary constant = solved(ForcingSequence::constant);
+  const Summary loose = solved(ForcingSequence::eisenstat_walker);
+  EXPECT_EQ(constant.termination, Termination::CONVERGENCE) << constant.message;
+  EXPECT_EQ(loose.termination, Termination::CONVERGENCE) << loose.message;
+  EXPECT_NEAR(loose.final_cost, constant.final_cost, 1e-9 * constant.final_cost);
+  EXPECT_LT(loose.num_linear_iterations, constant.num_linear_iterations);
+}
+
 TEST(Elimination, TellsMeshesFromCentres) {
   // Every other block of a chain of 41 is eliminated, both ends included; the 20 kept ones form a
   // chain.
