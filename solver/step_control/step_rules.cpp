@@ -537,6 +537,15 @@ bool StepRules::waits_for_more(double noise) {
   return by_rounding && ++first_trial_.hidden < kMostHidden;
 }
 
+/// A refused step changes the cost, or with Ceres' rules the unknowns, by no more than their bound.
+bool StepRules::moves_nothing(const StepFacts& facts, const StepReport& report,
+                              double resolution) const {
+  const SolverOptions& o = *options_;
+  if (first_trial_.open || o.scale_free) return std::abs(facts.change) <= resolution;
+  return facts.valid &&
+         report.step_norm <= o.parameter_tolerance * (point_.x_norm + o.parameter_tolerance);
+}
+
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
   idle_in_a_row_ = std::min(idle_in_a_row_ + 1, kStuck + 1);
@@ -547,7 +556,6 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   }
   const double noise = hiding_noise();
   const double resolution = std::max(o.function_tolerance * point_.cost, noise);
-  const double step_bound = o.parameter_tolerance * (point_.x_norm + o.parameter_tolerance);
   if (first_trial_.open) note_promise(std::abs(report.model_decrease), resolution);
   const LastStep last{.decrease = report.model_decrease,
                       .change = facts.change,
@@ -560,11 +568,8 @@ Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, doub
   Verdict verdict = end_of_retries(facts, last, resolution);
   const bool widens = first_trial_.nothing_to_gain && widen(last);
   // Tiny steps of a small region say nothing unless the first one promised nothing, either.
-  const bool moves_nothing = first_trial_.open || o.scale_free
-                                 ? std::abs(facts.change) <= resolution
-                                 : facts.valid && report.step_norm <= step_bound;
-  if (!waits_for_more(noise) && first_trial_.nothing_to_gain && moves_nothing && !widens &&
-      may_claim(o.function_tolerance))
+  if (!waits_for_more(noise) && first_trial_.nothing_to_gain &&
+      moves_nothing(facts, report, resolution) && !widens && may_claim(o.function_tolerance))
     verdict = {End::predicted_change, first_trial_.expected, resolution};
   const Verdict exact = end_of_exact(resolution);
   if (exact && std::abs(facts.change) <= resolution) verdict = exact;

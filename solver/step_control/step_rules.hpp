@@ -261,6 +261,8 @@ class StepRules {
   bool widen(const LastStep& step);
   void note_promise(double decrease, double resolution);
   bool waits_for_more(double noise);
+  bool moves_nothing(const StepFacts& facts, const runtime::StepReport& report,
+                     double resolution) const;
   Verdict end_of_retries(const StepFacts& facts, const LastStep& last, double resolution);
   bool may_leave_out_damping(const LastStep& last);
   bool may_claim(double share) const;
