@@ -13,7 +13,7 @@ namespace topograd::runtime {
 enum class Backend { cpu, vulkan };
 TG_ENUM_NAMES(Backend)
 
-/// What a device is: the CPU, or one that a backend has found. Everything that chooses devices or
+/// The facts of a device: the CPU, or one that a backend has found. Code that chooses devices or
 /// reports about them reads this; a driver's features and limits are in
 /// runtime/device/driver/device_info.hpp.
 struct DeviceFacts {

@@ -19,7 +19,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// What the scheduler knows of a device on which tasks can run.
+/// The facts that the scheduler has of a device on which tasks can run.
 using Capabilities = DeviceFacts;
 
 /// The widest vector instructions of this processor that kernels use: "baseline", "avx2" or

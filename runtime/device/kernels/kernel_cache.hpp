@@ -51,7 +51,7 @@ Shader shader_of(const codegen::KernelSource& source);
 /// Throws Error{ShaderCompile} or Error{LayoutMismatch}.
 std::vector<std::uint32_t> compile_checked(const Shader& shader);
 
-/// Where a module was found.
+/// The place at which a module was found.
 enum class Origin { memory, disk, compiled };
 TG_ENUM_NAMES(Origin)
 
