@@ -1,6 +1,7 @@
-// Kernels as WGSL, run by Chromium's WebGPU on SwiftShader, against the evaluator and against the
-// JavaScript of the same programs. Opt-in: TOPOGRAD_WEBGPU=1; a larger number is that of random
-// programs.
+// Kernels as WGSL, run by Chromium's WebGPU on SwiftShader, or by Node with the package `webgpu` on
+// a graphics processor, against the evaluator and against the JavaScript of the same programs.
+// Opt-in: TOPOGRAD_WEBGPU=1; a larger number is that of random programs. TOPOGRAD_WEBGPU_NODE names
+// the folder that has node_modules/webgpu, and chooses Node.
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/glsl/c_source.hpp"
 #include "../../codegen/spirv/cross.hpp"
@@ -31,11 +32,8 @@ using codegen::KernelSource;
 using codegen::Precision;
 using nlohmann::json;
 
-/// A page with `kernel(job)`, which runs WGSL, and `plain(job)`, which runs JavaScript.
-constexpr std::string_view kPage = R"page(<!doctype html>
-<meta charset="utf-8"><title>WebGPU</title>
-<script>
-"use strict";
+/// `kernel(job)` runs WGSL, and `plain(job)` runs JavaScript.
+constexpr std::string_view kScript = R"script("use strict";
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const textOf = (bytes) => {
   let text = "";
@@ -113,9 +111,7 @@ async function kernel({ text, buffers, push, groups }) {
   return invalid ? { error: invalid.message } : { out };
 }
 async function plain({ text, numbers, counts, outputs }) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-  const { f } = await import(url);
-  URL.revokeObjectURL(url);
+  const { f } = await import(`data:text/javascript,${encodeURIComponent(text)}`);
   const all = new Float64Array(bytesOf(numbers).buffer);
   const width = counts.reduce((a, b) => a + b, 0), rows = all.length / width;
   const results = new Float64Array(rows * outputs);
@@ -125,8 +121,32 @@ async function plain({ text, numbers, counts, outputs }) {
   }
   return textOf(new Uint8Array(results.buffer));
 }
-</script>
-)page";
+)script";
+
+/// Answers expressions as a page does: one message after the other, through files 3 and 4.
+constexpr std::string_view kNode = R"node(
+import { createReadStream, readFileSync, writeSync } from "node:fs";
+import { createRequire } from "node:module";
+import { constants, runInThisContext } from "node:vm";
+const [script, folder] = process.argv.slice(2);
+const { create, globals } = await import(createRequire(`${folder}/`).resolve("webgpu"));
+Object.assign(globalThis, globals);
+Object.defineProperty(globalThis, "navigator", { value: { gpu: create([]) } });
+const importModuleDynamically = constants.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+runInThisContext(readFileSync(script, "utf8"), { importModuleDynamically });
+const tell = (message) => {
+  const bytes = Buffer.from(`${JSON.stringify(message)}\0`);
+  for (let sent = 0; sent < bytes.length;) sent += writeSync(4, bytes, sent);
+};
+let received = "";
+for await (const piece of createReadStream(null, { fd: 3, encoding: "utf8" })) {
+  const parts = (received + piece).split("\0");
+  received = parts.pop();
+  for (const part of parts)
+    await Promise.resolve(part).then((text) => runInThisContext(JSON.parse(text)))
+      .then((value) => tell({ value }), (error) => tell({ error: String(error.stack) }));
+}
+)node";
 
 std::string to_base64(std::span<const std::byte> bytes) {
   constexpr std::string_view kDigits =
@@ -143,10 +163,6 @@ std::string to_base64(std::span<const std::byte> bytes) {
 }
 
 using Buffers = std::map<BufferRole, std::vector<std::byte>>;
-
-/// SwiftShader compiles each call as a copy of its function: beyond this length of a kernel with
-/// float64 that takes minutes.
-constexpr std::size_t kLongestKernel = 22'000;
 
 std::string wgsl_of(const KernelSource& source) {
   return codegen::wgsl(
@@ -175,30 +191,82 @@ std::vector<double> numbers_of(const std::string& bytes, Precision precision) {
   return precision == Precision::f64 ? read_as<double>(bytes) : read_as<float>(bytes);
 }
 
-/// One browser for all tests.
+/// Where scripts run.
+class ScriptHost {
+ public:
+  virtual ~ScriptHost() = default;
+  virtual json evaluate(const std::string& expression) = 0;
+};
+
+class PageHost : public ScriptHost {
+ public:
+  explicit PageHost(const std::filesystem::path& folder)
+      : browser_(400, 300,
+                 {"--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+                  "--enable-features=Vulkan"}) {
+    const std::string page = folder / "page.html";
+    std::ofstream(page) << "<!doctype html><title>WebGPU</title><script>" << kScript << "</script>";
+    browser_.open("file://" + page);
+    EXPECT_TRUE(browser_.wait_until("typeof plain === 'function'"));
+  }
+  json evaluate(const std::string& expression) override { return browser_.evaluate(expression); }
+
+ private:
+  Browser browser_;
+};
+
+class NodeHost : public ScriptHost {
+ public:
+  NodeHost(const std::filesystem::path& folder, const std::string& package) {
+    const std::string script = folder / "script.js", host = folder / "host.mjs";
+    std::ofstream(script) << kScript;
+    std::ofstream(host) << kNode;
+    process_.emplace(std::vector<std::string>{"/usr/bin/env", "node", host, script, package});
+  }
+  json evaluate(const std::string& expression) override {
+    process_->send(expression);
+    constexpr int kSeconds = 300;
+    json answer = process_->next(kSeconds);
+    if (answer.contains("error")) throw std::runtime_error(answer["error"].get<std::string>());
+    return answer.value("value", json());
+  }
+
+ private:
+  std::optional<PipedProcess> process_;
+};
+
+/// One host for all tests.
 class WebGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     if (std::getenv("TOPOGRAD_WEBGPU") == nullptr)
       GTEST_SKIP() << "opt-in: TOPOGRAD_WEBGPU=1 runs kernels in Chromium for a few minutes";
-    if (Browser::program().empty()) GTEST_SKIP() << "no Chromium (Debian: chromium)";
-    if (browser_ == nullptr) start();
-    if (adapter_.empty()) GTEST_SKIP() << "Chromium has no adapter for WebGPU";
+    if (package() == nullptr && Browser::program().empty())
+      GTEST_SKIP() << "no Chromium (Debian: chromium)";
+    if (host_ == nullptr) start();
+    if (adapter_.empty()) GTEST_SKIP() << "no adapter for WebGPU";
   }
-  static void TearDownTestSuite() { browser_ = nullptr; }
+  static void TearDownTestSuite() { host_ = nullptr; }
+
+  /// The folder of Node's package; nullptr if Chromium is to run the kernels.
+  static const char* package() { return std::getenv("TOPOGRAD_WEBGPU_NODE"); }
 
   static void start() {
-    browser_ = std::make_unique<Browser>(
-        400, 300,
-        std::vector<std::string>{"--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
-                                 "--enable-features=Vulkan"});
     folder_ = std::make_unique<TemporaryDir>();
-    const std::string page = folder_->path() / "page.html";
-    std::ofstream(page) << kPage;
-    browser_->open("file://" + page);
-    EXPECT_TRUE(browser_->wait_until("typeof plain === 'function'"));
-    adapter_ = browser_->evaluate("open()").get<std::string>();
+    if (package() != nullptr)
+      host_ = std::make_unique<NodeHost>(folder_->path(), package());
+    else
+      host_ = std::make_unique<PageHost>(folder_->path());
+    adapter_ = host_->evaluate("open()").get<std::string>();
     std::cout << "adapter: " << adapter_ << "\n";
+  }
+
+  /// Whether a program's kernel is too long for the compiler. SwiftShader compiles each call as a
+  /// copy of its function, which takes minutes for these.
+  static bool too_long(const ir::Program& program, const std::string& name, Precision precision) {
+    if (package() != nullptr) return false;
+    const std::size_t longest = precision == Precision::f64 ? 22'000 : 44'000;
+    return wgsl_of(codegen::generate(storing(program, name, precision))).size() > longest;
   }
 
   /// Runs a kernel; buffers that it writes are replaced.
@@ -231,7 +299,7 @@ class WebGpu : public ::testing::Test {
   }
 
   static json call(const std::string& function, const json& job) {
-    return browser_->evaluate(function + "(" + job.dump() + ")");
+    return host_->evaluate(function + "(" + job.dump() + ")");
   }
 
   /// A kernel that stores the outputs of a program.
@@ -301,7 +369,7 @@ class WebGpu : public ::testing::Test {
     return read_as<double>(from_base64(answer.get<std::string>()));
   }
 
-  static inline std::unique_ptr<Browser> browser_;
+  static inline std::unique_ptr<ScriptHost> host_;
   static inline std::unique_ptr<TemporaryDir> folder_;
   static inline std::string adapter_;
 };
@@ -354,8 +422,7 @@ TEST_F(WebGpu, OpsInFloat64ByIntegers) {
     const std::vector<Point> points = op_points(info, Precision::f64);
     const ir::Program program = op_program(info);
     const std::string name = "op_" + std::string(info.name);
-    if (wgsl_of(codegen::generate(storing(program, name, Precision::f64))).size() >
-        kLongestKernel) {
+    if (too_long(program, name, Precision::f64)) {
       EXPECT_TRUE(info.composite || info.ulp_f64 != 0 || info.op == ir::Op::Mod) << info.name;
       left += " " + std::string(info.name);
       continue;
@@ -374,7 +441,7 @@ TEST_F(WebGpu, OpsInFloat64ByIntegers) {
                     << " ulp; JavaScript: " << plain[i];
     }
   }
-  std::cout << "not run, too long for SwiftShader's compiler:" << left << "\n";
+  if (!left.empty()) std::cout << "not run, too long for SwiftShader's compiler:" << left << "\n";
 }
 
 /// Ops that are one correctly rounded operation, or none.
@@ -389,14 +456,20 @@ std::uint64_t program_count(std::uint64_t usual) {
   return std::max<std::uint64_t>(usual, asked ? std::strtoull(asked, nullptr, 10) : 0);
 }
 
-TEST_F(WebGpu, RandomProgramsOfBasicOpsHaveTheBitsOfJavaScript) {
+/// Random programs in parts, which processes can share by GTEST_TOTAL_SHARDS.
+constexpr std::uint64_t kParts = 16;
+
+class WebGpuPrograms : public WebGpu, public ::testing::WithParamInterface<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Parts, WebGpuPrograms, ::testing::Range(std::uint64_t{1}, kParts + 1));
+
+TEST_P(WebGpuPrograms, OfBasicOpsHaveTheBitsOfJavaScript) {
   std::size_t compared = 0, programs = 0;
-  for (std::uint64_t seed = 1; seed <= program_count(40); ++seed) {
+  for (std::uint64_t seed = GetParam(); seed <= program_count(48); seed += kParts) {
     const ir::Program f = random_program(seed, {.operations = 12, .ops = basic_ops()});
     const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
     const std::string name = "random_" + std::to_string(seed);
-    if (wgsl_of(codegen::generate(storing(program, name, Precision::f64))).size() > kLongestKernel)
-      continue;
+    if (too_long(program, name, Precision::f64)) continue;
     std::vector<Point> points;
     for (std::uint64_t k = 0; k < 16; ++k)
       points.push_back(random_point(16 * seed + k, f.leaves, k % 4 == 3 ? 0.3 : 0));
@@ -408,43 +481,55 @@ TEST_F(WebGpu, RandomProgramsOfBasicOpsHaveTheBitsOfJavaScript) {
       ASSERT_TRUE(same_bits(got[k], plain[k])) << name << " " << got[k] << " " << plain[k];
   }
   std::cout << programs << " programs, " << compared << " numbers compared\n";
-  EXPECT_GT(compared, 1000u);
+  EXPECT_GT(compared, 50u);
 }
 
-TEST_F(WebGpu, RandomProgramsOfSmoothOpsInF32) {
-  std::size_t compared = 0, programs = 0;
-  for (std::uint64_t seed = 1; seed <= program_count(60); ++seed) {
-    Point at = random_point(seed, {.parameters = 3, .data = 2, .uniforms = 1});
-    for (auto* values : {&at.parameters, &at.data, &at.uniforms})
-      *values = rounded(*values, Precision::f32);
-    const ir::Program f =
-        random_program(seed, {.operations = 8, .ops = smooth_ops(), .ordinary_at = &at});
-    const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
-    const std::string name = "random_" + std::to_string(seed);
-    if (wgsl_of(codegen::generate(storing(program, name, Precision::f32))).size() >
-        2 * kLongestKernel)
-      continue;
-    const auto got = on_device(program, name, {at}, Precision::f32);
-    const auto narrow = [](const std::vector<double>& values) {
-      return std::vector<float>(values.begin(), values.end());
-    };
-    const std::vector<float> p = narrow(at.parameters), d = narrow(at.data),
-                             u = narrow(at.uniforms);
-    const ir::RunningError error =
-        ir::running_error<float>(program, {.parameters = p, .data = d, .uniforms = u});
-    if (!error.decided) continue;
-    ++programs;
-    for (std::size_t k = 0; k < got.size(); ++k) {
-      const ir::Enclosure& result = error.nodes[program.outputs[k]];
-      if (!result.known()) continue;
-      ++compared;
-      EXPECT_TRUE(result.contains(got[k]))
-          << seed << " output " << k << ": " << got[k] << ", expected "
-          << static_cast<double>(result.value) << " ± " << static_cast<double>(result.error);
+/// Programs of all smooth ops, with their Jacobians, against bounds of their rounding errors.
+class WebGpuSmoothPrograms : public WebGpuPrograms {
+ protected:
+  template <class T>
+  static void compare(Precision precision) {
+    std::size_t compared = 0, programs = 0;
+    for (std::uint64_t seed = GetParam(); seed <= program_count(64); seed += kParts) {
+      Point at = random_point(seed, {.parameters = 3, .data = 2, .uniforms = 1});
+      for (auto* values : {&at.parameters, &at.data, &at.uniforms})
+        *values = rounded(*values, precision);
+      const ir::Program f =
+          random_program(seed, {.operations = 8, .ops = smooth_ops(), .ordinary_at = &at});
+      const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
+      const std::string name = "random_" + std::to_string(seed);
+      if (too_long(program, name, precision)) continue;
+      const auto got = on_device(program, name, {at}, precision);
+      const auto as_t = [](const std::vector<double>& values) {
+        return std::vector<T>(values.begin(), values.end());
+      };
+      const std::vector<T> p = as_t(at.parameters), d = as_t(at.data), u = as_t(at.uniforms);
+      const ir::RunningError error =
+          ir::running_error<T>(program, {.parameters = p, .data = d, .uniforms = u});
+      if (!error.decided) continue;
+      ++programs;
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        const ir::Enclosure& result = error.nodes[program.outputs[k]];
+        if (!result.known()) continue;
+        ++compared;
+        EXPECT_TRUE(result.contains(got[k]))
+            << seed << " output " << k << ": " << got[k] << ", expected "
+            << static_cast<double>(result.value) << " ± " << static_cast<double>(result.error);
+      }
     }
+    std::cout << programs << " programs, " << compared << " numbers compared\n";
+    EXPECT_GT(compared, 0u);
   }
-  std::cout << programs << " programs, " << compared << " numbers compared\n";
-  EXPECT_GT(compared, 50u);
+};
+
+INSTANTIATE_TEST_SUITE_P(Parts, WebGpuSmoothPrograms,
+                         ::testing::Range(std::uint64_t{1}, kParts + 1));
+
+TEST_P(WebGpuSmoothPrograms, InF32) { compare<float>(Precision::f32); }
+
+TEST_P(WebGpuSmoothPrograms, InFloat64ByIntegers) {
+  if (package() == nullptr) GTEST_SKIP() << "too long for SwiftShader's compiler";
+  compare<double>(Precision::f64);
 }
 
 /// Buffers by role, as KernelRunner has them.
@@ -489,7 +574,7 @@ TEST_F(WebGpu, SumsOfSprings) {
       return entries.numbers(BufferRole::results, precision);
     };
     // With float64 these two kernels are too long for SwiftShader's compiler.
-    if (precision == Precision::f32) {
+    if (precision == Precision::f32 || package() != nullptr) {
       const auto gradient =
           springs_gradient_scatter(Precision::f64, codegen::Accumulation::atomic_cas).program;
       EXPECT_LE(relative_difference(gather(springs_gradient_gather(precision)), set.sums(gradient)),

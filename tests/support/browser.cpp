@@ -1,11 +1,7 @@
-// Starts Chromium and talks to it through pipes.
+// Starts Chromium and talks to it.
 #include "browser.hpp"
 
-#include <fcntl.h>
 #include <png.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,13 +12,8 @@
 #include <thread>
 
 namespace topograd::test {
-namespace {
 
 using nlohmann::json;
-
-constexpr int kMilliseconds = 60'000;
-
-}  // namespace
 
 std::string from_base64(std::string_view text) {
   const auto value = [](char c) -> unsigned {
@@ -104,9 +95,6 @@ std::string Browser::program() {
 }
 
 Browser::Browser(int width, int height, const std::vector<std::string>& flags) {
-  std::array<int, 2> down{}, up{};
-  if (pipe2(down.data(), O_CLOEXEC) != 0 || pipe2(up.data(), O_CLOEXEC) != 0)
-    throw std::runtime_error("pipes cannot be made");
   const std::string file = program(), profile = "--user-data-dir=" + profile_.path().string(),
                     size = "--window-size=" + std::to_string(width) + "," + std::to_string(height);
   std::vector<std::string> words = {file,
@@ -127,50 +115,7 @@ Browser::Browser(int width, int height, const std::vector<std::string>& flags) {
                                     size};
   words.insert(words.end(), flags.begin(), flags.end());
   words.emplace_back("about:blank");
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  process_ = fork();
-  if (process_ == 0) {
-    setpgid(0, 0);
-    const int nothing = ::open("/dev/null", O_RDWR);
-    for (const int stream : {0, 1, 2}) dup2(nothing, stream);
-    // The protocol's pipes are 3 and 4; they are moved out of each other's way first.
-    const int read = fcntl(down[0], F_DUPFD, 10), write = fcntl(up[1], F_DUPFD, 10);
-    dup2(read, 3);
-    dup2(write, 4);
-    execv(file.c_str(), arguments.data());
-    _exit(127);
-  }
-  close(down[0]);
-  close(up[1]);
-  to_ = down[1];
-  from_ = up[0];
-}
-
-Browser::~Browser() {
-  if (to_ >= 0) close(to_);
-  if (from_ >= 0) close(from_);
-  if (process_ > 0) {
-    kill(-process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-}
-
-json Browser::next_message() {
-  for (;;) {
-    if (const std::size_t end = received_.find('\0'); end != received_.npos) {
-      json message = json::parse(received_.substr(0, end));
-      received_.erase(0, end + 1);
-      return message;
-    }
-    pollfd waiting{.fd = from_, .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, kMilliseconds) != 1) throw std::runtime_error("the browser is silent");
-    std::array<char, 65536> piece{};
-    const ssize_t got = read(from_, piece.data(), piece.size());
-    if (got <= 0) throw std::runtime_error("the browser has ended");
-    received_.append(piece.data(), static_cast<std::size_t>(got));
-  }
+  process_.emplace(std::move(words));
 }
 
 void Browser::take_event(const json& message) {
@@ -187,14 +132,9 @@ void Browser::take_event(const json& message) {
 json Browser::call(const std::string& method, json parameters) {
   json message = {{"id", ++last_id_}, {"method", method}, {"params", std::move(parameters)}};
   if (!session_.empty()) message["sessionId"] = session_;
-  const std::string text = message.dump() + '\0';
-  for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t count = write(to_, text.data() + sent, text.size() - sent);
-    if (count <= 0) throw std::runtime_error("the browser takes no messages");
-    sent += static_cast<std::size_t>(count);
-  }
+  process_->send(message);
   for (;;) {
-    const json answer = next_message();
+    const json answer = process_->next();
     if (answer.value("id", 0) != last_id_) {
       take_event(answer);
       continue;

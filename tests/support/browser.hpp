@@ -3,15 +3,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include <sys/types.h>
-
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "paths.hpp"
+#include "piped_process.hpp"
 
 namespace topograd::test {
 
@@ -44,9 +43,6 @@ class Browser {
 
   /// `flags` are added to the command line.
   Browser(int width, int height, const std::vector<std::string>& flags = {});
-  ~Browser();
-  Browser(const Browser&) = delete;
-  Browser& operator=(const Browser&) = delete;
 
   void open(const std::string& url);
   /// The value of a JavaScript expression in the page; promises are awaited.
@@ -64,15 +60,13 @@ class Browser {
  private:
   nlohmann::json call(const std::string& method,
                       nlohmann::json parameters = nlohmann::json::object());
-  nlohmann::json next_message();
   void take_event(const nlohmann::json& message);
   void mouse(const char* type, double x, double y, int buttons);
 
   TemporaryDir profile_;
-  pid_t process_ = -1;
-  int to_ = -1, from_ = -1;
+  std::optional<PipedProcess> process_;
   int last_id_ = 0;
-  std::string session_, received_;
+  std::string session_;
 };
 
 }  // namespace topograd::test
