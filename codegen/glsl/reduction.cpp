@@ -1,6 +1,9 @@
 // Sums and maxima over a workgroup, in a fixed order.
 #include "reduction.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace topograd::codegen {
 namespace {
 
@@ -54,23 +57,82 @@ vec2 compensated_add(vec2 a, vec2 b) {
 }
 )";
 
-constexpr std::string_view kCompensatedTree = R"(
-shared vec2 partial_sums[{size}];
+constexpr std::string_view kPairTree = R"(
+shared vec2 partial_pairs[{size}];
 
 // Sum over the workgroup by a tree of fixed order; valid in invocation 0.
-float workgroup_sum(vec2 value) {
+vec2 workgroup_pair(vec2 value) {
   uint self = gl_LocalInvocationIndex;
   barrier();
-  partial_sums[self] = value;
+  partial_pairs[self] = value;
   for (uint width = {half}; width > 0u; width >>= 1u) {
     barrier();
     if (self < width) {
-      partial_sums[self] = compensated_add(partial_sums[self], partial_sums[self + width]);
+      partial_pairs[self] = compensated_add(partial_pairs[self], partial_pairs[self + width]);
     }
   }
-  vec2 total = partial_sums[self];
-  precise float sum = total.x + total.y;
-  return {is_nan}(sum) ? total.x : sum;  // the error of an infinite sum is no number
+  return partial_pairs[self];
+}
+)";
+
+constexpr std::string_view kPairFloat = R"(
+float pair_float(vec2 sum) {
+  precise float value = sum.x + sum.y;
+  return {is_nan}(value) ? sum.x : value;  // the error of an infinite sum is no number
+}
+)";
+
+constexpr std::string_view kFloatSum = R"(
+float workgroup_sum(vec2 value) { return pair_float(workgroup_pair(value)); }
+)";
+
+constexpr std::string_view kDoubleSum = R"(
+double workgroup_pairs(vec2 value) { return pair_double(workgroup_pair(value)); }
+)";
+
+constexpr std::string_view kAddProduct = R"(
+// sum + a b. The high bits of the factors are cut off, so that products of parts are exact. There
+// is no fma: compilers may change it, precise or not.
+// Source: Dekker, Numerische Mathematik 18 (1971), 224-242.
+vec2 add_product(vec2 sum, float a, float b) {
+  float a_high = uintBitsToFloat(floatBitsToUint(a) & 0xfffff000u);
+  float b_high = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+  precise float a_low = a - a_high;
+  precise float b_low = b - b_high;
+  precise float product = a * b;
+  precise float first = a_high * b_high - product;
+  precise float second = first + a_high * b_low;
+  precise float third = second + a_low * b_high;
+  precise float error = third + a_low * b_low;
+  return compensated_add(sum, vec2(product, error));
+}
+)";
+
+constexpr std::string_view kAddRounded = R"(
+vec2 add_rounded(vec2 sum, float a, float b) {
+  precise float product = a * b;
+  return compensated_add(sum, vec2(product, 0.0));
+}
+)";
+
+constexpr std::string_view kPairDouble = R"(
+double pair_double(vec2 sum) {
+  precise double value = double(sum.x) + double(sum.y);
+  return {is_nan}(value) ? double(sum.x) : value;  // the error of an infinite sum is no number
+}
+)";
+
+constexpr std::string_view kHalfScale = R"(
+float half_scale(double size) {
+  int exponent = int(unpackDouble2x32(size).y >> 20u & 0x7ffu) - 1023;
+  return uintBitsToFloat(uint(127 - clamp(exponent >> 1, -126, 126)) << 23u);
+}
+)";
+
+constexpr std::string_view kUnscale = R"(
+double unscale(float scale) {
+  uint exponent = floatBitsToUint(scale) >> 23u;
+  return packDouble2x32(uvec2(0u, 1023u + 254u - 2u * exponent << 20u));
 }
 )";
 
@@ -107,6 +169,36 @@ std::string sized(Shader& shader, std::string_view pattern, std::uint32_t size,
                      {"S", std::string(scalar_type(precision))}});
 }
 
+/// Declares a function on sums that are pairs, and those that it needs:
+///
+///   float workgroup_sum(vec2 sum)      over the workgroup, valid in invocation 0; has barriers
+///   double workgroup_pairs(vec2 sum)   the same
+///   float half_scale(double size)      2^-n, where 4^n is about `size`
+///   double unscale(float scale)        scale^-2
+///
+/// and the functions of ProductSum.
+void declare_pair_function(Shader& shader, std::string_view name, std::uint32_t workgroup_size) {
+  const struct {
+    std::string_view name, text;
+    std::vector<std::string_view> needs = {};
+    Precision precision = Precision::f32;
+  } functions[] = {{"compensated_add", kCompensated},
+                   {"add_product", kAddProduct, {"compensated_add"}},
+                   {"add_rounded", kAddRounded, {"compensated_add"}},
+                   {"pair_float", kPairFloat},
+                   {"pair_double", kPairDouble, {}, Precision::f64},
+                   {"workgroup_pair", kPairTree, {"compensated_add"}},
+                   {"workgroup_sum", kFloatSum, {"workgroup_pair", "pair_float"}},
+                   {"workgroup_pairs", kDoubleSum, {"workgroup_pair", "pair_double"}},
+                   {"half_scale", kHalfScale},
+                   {"unscale", kUnscale}};
+  const auto* const found =
+      std::ranges::find(functions, name, [](const auto& one) { return one.name; });
+  for (const std::string_view other : found->needs)
+    declare_pair_function(shader, other, workgroup_size);
+  shader.declare(name, sized(shader, found->text, workgroup_size, found->precision));
+}
+
 }  // namespace
 
 Summation::Summation(Precision precision, std::uint32_t workgroup_size, bool use_subgroups)
@@ -118,7 +210,7 @@ void Summation::begin(Shader& shader, std::string_view name) const {
   if (precision_ == Precision::f64) {
     shader.body().line("precise double ", name, " = 0.0lf;");
   } else {
-    shader.declare("compensated_add", sized(shader, kCompensated, workgroup_size_, precision_));
+    declare_pair_function(shader, "compensated_add", workgroup_size_);
     shader.body().line("vec2 ", name, " = vec2(0.0);");
   }
 }
@@ -135,14 +227,59 @@ void Summation::add(Shader& shader, std::string_view name, std::string_view expr
 }
 
 std::string Summation::total(Shader& shader, std::string_view name) const {
-  std::string_view tree = precision_ == Precision::f64 ? kTree : kCompensatedTree;
   if (use_subgroups_) {
     shader.need_extension("GL_KHR_shader_subgroup_basic");
     shader.need_extension("GL_KHR_shader_subgroup_arithmetic");
-    tree = kSubgroupTree;
   }
-  shader.declare("workgroup_sum", sized(shader, tree, workgroup_size_, precision_));
+  if (precision_ == Precision::f32)
+    declare_pair_function(shader, "workgroup_sum", workgroup_size_);
+  else
+    shader.declare("workgroup_sum", sized(shader, use_subgroups_ ? kSubgroupTree : kTree,
+                                          workgroup_size_, precision_));
   return text("workgroup_sum(", name, ")");
+}
+
+bool ProductSum::is_scaled(std::string_view name) const {
+  return std::ranges::find(scaled_, name) != scaled_.end();
+}
+
+std::string_view ProductSum::function(Shader& shader, std::string_view name) const {
+  declare_pair_function(shader, name, group_);
+  return name;
+}
+
+void ProductSum::begin(Shader& shader, std::string_view name, std::string_view size) {
+  if (!has_pairs()) return plain_.begin(shader, name);
+  shader.body().line("vec2 ", name, " = vec2(0.0);");
+  if (size.empty()) return;
+  scaled_.emplace_back(name);
+  shader.body().line("precise float ", name, "_scale = ", function(shader, "half_scale"), "(", size,
+                     ");");
+}
+
+void ProductSum::add(Shader& shader, std::string_view name, std::span<const Product> products,
+                     bool exact) const {
+  if (has_pairs()) {
+    const std::string scale = is_scaled(name) ? text(" * ", name, "_scale") : std::string();
+    for (const Product& one : products)
+      shader.body().line(name, " = ", function(shader, exact ? "add_product" : "add_rounded"), "(",
+                         name, ", ", one.a, scale, ", ", one.b, scale, ");");
+    return;
+  }
+  const std::string_view type = scalar_type(sums_);
+  std::string sum;
+  for (const Product& one : products)
+    sum += text(sum.empty() ? "" : " + ", type, "(", one.a, ") * ", type, "(", one.b, ")");
+  const std::string term = text(name, "_term");
+  shader.body().line("precise ", type, " ", term, " = ", sum, ";");
+  plain_.add(shader, name, term, sums_);
+}
+
+std::string ProductSum::total(Shader& shader, std::string_view name) const {
+  if (!has_pairs()) return plain_.total(shader, name);
+  std::string total = text(function(shader, "workgroup_pairs"), "(", name, ")");
+  if (is_scaled(name)) total += text(" * ", function(shader, "unscale"), "(", name, "_scale)");
+  return total;
 }
 
 std::string declare_maximum(Shader& shader, Precision precision) {

@@ -4,8 +4,10 @@
 #include "shader.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace topograd::codegen {
 
@@ -28,6 +30,52 @@ class Summation {
   Precision precision_;
   std::uint32_t workgroup_size_;
   bool use_subgroups_;
+};
+
+/// Writes sums of products of two numbers. Where factors are f32 and sums f64, a sum is a vec2, a
+/// float and its rounding errors: nearly as exact as f64, which is slow on many devices and
+/// emulated on others. Products below 2^-78 lose these errors, and products above 2^127 overflow;
+/// factors of a sum whose size is known are multiplied by a power of two, and stay away from both.
+class ProductSum {
+ public:
+  struct Product {
+    std::string a, b;
+  };
+
+  ProductSum(Precision factors, Precision sums, std::uint32_t workgroup_size,
+             bool use_subgroups = false)
+      : factors_(factors),
+        sums_(sums),
+        group_(workgroup_size),
+        plain_(sums, group_, use_subgroups) {}
+
+  /// Whether sums are pairs.
+  bool has_pairs() const { return factors_ == Precision::f32 && sums_ == Precision::f64; }
+
+  /// Declares a running sum of one invocation, initially zero. `size` is an expression for about
+  /// what the total is; empty if it is not known.
+  void begin(Shader& shader, std::string_view name, std::string_view size = "");
+  /// Where sums are pairs and products are not to be `exact`, these are rounded to f32.
+  void add(Shader& shader, std::string_view name, std::span<const Product> products,
+           bool exact = true) const;
+  /// Writes the total over the workgroup, as Summation does.
+  std::string total(Shader& shader, std::string_view name) const;
+
+  /// One of these functions, which it declares:
+  ///
+  ///   vec2 add_product(vec2 sum, float a, float b)
+  ///   vec2 add_rounded(vec2 sum, float a, float b)
+  ///   vec2 compensated_add(vec2 a, vec2 b)
+  ///   float pair_float(vec2 sum), double pair_double(vec2 sum)
+  std::string_view function(Shader& shader, std::string_view name) const;
+
+ private:
+  bool is_scaled(std::string_view name) const;
+
+  Precision factors_, sums_;
+  std::uint32_t group_;
+  Summation plain_;
+  std::vector<std::string> scaled_;
 };
 
 /// Writes the maximum over the workgroup of an expression, valid in invocation 0; NaN if any value

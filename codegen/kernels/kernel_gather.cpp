@@ -147,12 +147,11 @@ void open_entries(const KernelRequest& request, std::size_t block_slot, Shader& 
 }
 
 // Writes the use of a block's sums in conjugate gradients: a part of the product and of p·q.
-void write_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+void write_fused(const KernelRequest& request, const ProductSum& sum, Shader& shader) {
   const Element element = element_of(request.precision);
-  const std::string_view type = scalar_type(request.scalars);
   Lines& body = shader.body();
   body.line();
-  std::string product;
+  std::vector<ProductSum::Product> products;
   for (std::uint32_t c = 0; c < request.block_width; ++c) {
     if (request.fusion != Fusion::adds) {
       const auto damping = shader.use(BufferRole::damping, element);
@@ -161,16 +160,15 @@ void write_fused(const KernelRequest& request, const Summation& sums, Shader& sh
                 ";");
       body.line(next, "[", offset_from("own", c), "] = ", own_direction(c), ";");
     }
-    product += text(c > 0 ? " + " : "", type, "(", own_direction(c), ") * ", type, "(sum_", c, ")");
+    products.push_back({own_direction(c), text("sum_", c)});
   }
-  body.line("precise ", type, " pq_term = ", product, ";");
-  sums.add(shader, "pq", "pq_term", request.scalars);
+  sum.add(shader, "pq", products);
 }
 
-void close_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+void close_fused(const KernelRequest& request, const ProductSum& sum, Shader& shader) {
   const auto curvature =
       shader.use(BufferRole::curvature, element_of(request.scalars), Access::write);
-  shader.body().line(scalar_type(request.scalars), " total = ", sums.total(shader, "pq"), ";");
+  shader.body().line(scalar_type(request.scalars), " total = ", sum.total(shader, "pq"), ";");
   shader.body().line("if (gl_LocalInvocationIndex == 0u) ", curvature,
                      "[curvature_first + gl_WorkGroupID.x] = total;");
 }
@@ -319,10 +317,10 @@ void open_fused_terms(const KernelRequest& request, Shader& shader) {
 }
 
 // A fused kernel runs few workgroups; each of them sums the partial sums that it needs itself.
-void open_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+void open_fused(const KernelRequest& request, ProductSum& sum, Shader& shader) {
   ConjugateSource(shader, request.scalars, request.workgroup_size, request.use_subgroups)
       .open_direction(request.fusion == Fusion::decides);
-  sums.begin(shader, "pq");
+  sum.begin(shader, "pq", "rz");
   shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
                      ";");
   shader.body().open("for (uint w = gl_GlobalInvocationID.x + first; w < count; w += grid)");
@@ -348,7 +346,8 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
     check_block_slot(request, block_slot);
     prepared.push_back(prepare(block_slot.program));
   }
-  const Summation products(request.scalars, request.workgroup_size, request.use_subgroups);
+  ProductSum products(request.precision, request.scalars, request.workgroup_size,
+                      request.use_subgroups);
   const ValuesText values(request);
   if (fused(request)) {
     open_fused(request, products, shader);

@@ -154,14 +154,14 @@ void main() {
 //// coarse_restrict
 void main() {
   #include stop_with_solver
-  #each begin_sum(sum_$);
+  #each begin_products(sum_$);
   uint g = gl_WorkGroupID.x;
   uint end = starts[g + 1u];
   for (uint e = starts[g] + gl_LocalInvocationIndex; e < end; e += GROUP) {
     REAL value = residual[entries[e]];
-    #each add(sum_$, SUM(vectors[$u * count + e]) * SUM(value));
+    #each add_rounded(sum_$, vectors[$u * count + e], value);
   }
-  #each SUM total_$ = workgroup_sum(sum_$);
+  #each SUM total_$ = workgroup_products(sum_$);
   if (gl_LocalInvocationIndex == 0u) {
     #each coarse_residual[g * WIDTH + $u] = total_$;
   }

@@ -1,15 +1,15 @@
 //// cg_curvature
 void main() {
-  if (decision[0] != RUNNING) return;  // the solver is done
-  begin_sum(pq);
+  if (decision[STATE] != RUNNING) return;  // the solver is done
+  begin_products(pq, decision[RZ]);
   GRID(i, count) {
     uint k = first + i;
     REAL p = direction[k];
     precise REAL q = product[k] + damping[k] * p;
     product[k] = q;
-    add(pq, SUM(p) * SUM(q));
+    add_products(pq, p, q);
   }
-  store_sum(0, pq, curvature);
+  store_products(0, pq, curvature);
 }
 
 //// cg_direction
@@ -50,6 +50,8 @@ void main() {
     #each delta[k + $u] = REAL(0);
     #each direction[k + $u] = REAL(0);
     #include store_block
+    add(rz, ALL(SUM(r_$) * SUM(z_$)));
+    add(rr, ALL(SUM(r_$) * SUM(r_$)));
   }
   store_sum(0, rz, partials);
   store_sum(1, rr, partials);
@@ -123,8 +125,8 @@ void main() {
   }
   #end
   #end
-  begin_sum(rz);
-  begin_sum(rr);
+  begin_products(rz, decision[RZ]);
+  begin_products(rr, decision[RR]);
   GRID(b, count) {
     uint k = first + b * WIDTH;
     #if now
@@ -140,7 +142,9 @@ void main() {
     #each delta[k + $u] = d_$;
     #end
     #include store_block
+    add_products(rz, r_$, z_$);
+    add_rounded(rr, r_$, r_$);
   }
-  store_sum(0, rz, partials);
-  store_sum(1, rr, partials);
+  store_products(0, rz, partials);
+  store_products(1, rr, partials);
 }

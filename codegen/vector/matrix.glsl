@@ -29,7 +29,7 @@ void main() {
 //// matrix_multiply
 void main() {
   #include matrix_rows
-      #each product[k + $u] = REAL(sum_$);
+      #each product[k + $u] = row_real(sum_$);
     }
     barrier();
   }
@@ -38,24 +38,24 @@ void main() {
 //// matrix_product
 // The damped product of an iteration, and its curvature.
 void main() {
-  if (decision[0] != RUNNING) return;  // the solver is done
-  begin_sum(pq);
+  if (decision[STATE] != RUNNING) return;  // the solver is done
+  begin_products(pq, decision[RZ]);
   #include matrix_rows
       #each REAL p_$ = direction[k + $u];
-      #each precise REAL q_$ = REAL(sum_$) + damping[k + $u] * p_$;
+      #each precise REAL q_$ = row_real(sum_$) + damping[k + $u] * p_$;
       #each product[k + $u] = q_$;
-      add(pq, ALL(SUM(p_$) * SUM(q_$)));
+      add_products(pq, p_$, q_$);
     }
     barrier();
   }
-  store_sum(0, pq, curvature);
+  store_products(0, pq, curvature);
 }
 
 //// matrix_residual
 // Residual of the damped normal equations, in the precision of sums.
 void main() {
   #include matrix_rows
-      #each precise SUM left_$ = SUM(gradient[k + $u]) + sum_$ + SUM(damping[k + $u]) * SUM(direction[k + $u]);
+      #each precise SUM left_$ = SUM(gradient[k + $u]) + row_sum(sum_$) + SUM(damping[k + $u]) * SUM(direction[k + $u]);
       #each residual[k + $u] = masked != 0u && fixed_scalars[k + $u] != 0u ? REAL(0) : REAL(-left_$);
     }
     barrier();

@@ -205,7 +205,7 @@ uint rows = GROUP / lanes;
 uint grid = gl_NumWorkGroups.x * rows;
 for (uint base = gl_WorkGroupID.x * rows; base < count; base += grid) {
   uint block = base + gl_LocalInvocationIndex / lanes;
-  #each precise SUM sum_$ = SUM(0);
+  #each begin_row(sum_$);
   if (block < count) {
     uint word = 4u * (first + block);
     uint columns = row_words[word + 1u];
@@ -219,12 +219,12 @@ for (uint base = gl_WorkGroupID.x * rows; base < count; base += grid) {
       REAL p_next = direction[column_numbers[columns + next]];
       #each REAL a_$ = matrix[values_$ + e];
       #each REAL b_$ = matrix[values_$ + next];
-      #each sum_$ += SUM(a_$) * SUM(p);
-      #each sum_$ += SUM(b_$) * SUM(p_next);
+      #each add_row(sum_$, a_$, p);
+      #each add_row(sum_$, b_$, p_next);
     }
     if (e < length) {
       REAL p = direction[column_numbers[columns + e]];
-      #each sum_$ += SUM(matrix[values_$ + e]) * SUM(p);
+      #each add_row(sum_$, matrix[values_$ + e], p);
     }
   }
   fold_row_sums();
@@ -299,8 +299,6 @@ if (scalars[NEXT_STATE] != SUM(0)) return;  // the solver is done
 #if !unpreconditioned
 #each preconditioned[k + $u] = z_$;
 #end
-add(rz, ALL(SUM(r_$) * SUM(z_$)));
-add(rr, ALL(SUM(r_$) * SUM(r_$)));
 
 //// store_norms
 store_sum(0, g_squared, partials);

@@ -101,12 +101,18 @@ std::uint32_t packed_position(std::uint32_t width, std::uint32_t i, std::uint32_
 }  // namespace
 
 const VectorSource::Statement VectorSource::kStatements[] = {
-    {"begin_sum", &VectorSource::begin_sum},          // (s): s = 0
-    {"add", &VectorSource::add},                      // (s, e): s += e
-    {"add_number", &VectorSource::add_number},        // the same for a number of a buffer
-    {"store_sum", &VectorSource::store_sum},          // (n, s, b): workgroup's sum n, to buffer b
-    {"store_maximum", &VectorSource::store_maximum},  // the same for its maximum
-    {"decide", &VectorSource::decide},                // declares rz, rr; changes state
+    {"begin_sum", &VectorSource::begin_sum},            // (s): s = 0
+    {"add", &VectorSource::add},                        // (s, e): s += e
+    {"add_number", &VectorSource::add_number},          // the same for a number of a buffer
+    {"store_sum", &VectorSource::store_sum},            // (n, s, b): workgroup's sum n, to buffer b
+    {"begin_products", &VectorSource::begin_products},  // (s, n): s = 0, of products about n in all
+    {"add_products", &VectorSource::add_products},      // (s, a, b): s += ALL(a b)
+    {"add_rounded", &VectorSource::add_rounded},        // the same, but products may be rounded
+    {"store_products", &VectorSource::store_products},  // as store_sum
+    {"begin_row", &VectorSource::begin_row},            // (s): s = 0, of one row
+    {"add_row", &VectorSource::add_row},                // (s, a, b): s += a b
+    {"store_maximum", &VectorSource::store_maximum},    // the same for its maximum
+    {"decide", &VectorSource::decide},                  // declares rz, rr; changes state
     {"begin_direction", &VectorSource::begin_direction},  // declares beta, or returns
     {"apply_inverse", &VectorSource::apply_inverse},  // declares z_j = Σ inverse_jk r_k of block b
     {"fold_row_sums", &VectorSource::fold_row_sums},  // sum_j of `lanes` to the first of them
@@ -117,6 +123,7 @@ VectorSource::VectorSource(const VectorKernelRequest& request, Shader& shader)
       row_(row(request.op)),
       shader_(shader),
       sums_(request.scalars, request.workgroup_size),
+      products_(request.vectors, request.scalars, request.workgroup_size),
       conjugate_(shader, request.scalars, request.workgroup_size) {}
 
 void VectorSource::write() {
@@ -229,6 +236,16 @@ std::string VectorSource::word(std::string_view word) {
   if (word == "UNDECIDED") return value(Verdict::undecided);
   if (word == "REFUSED") return value(Verdict::refused);
   if (word == "ACCEPTED") return value(Verdict::accepted);
+  if (word == "workgroup_products") {
+    if (products_.has_pairs()) return std::string(products_.function(shader_, "workgroup_pairs"));
+    word = "workgroup_sum";
+  }
+  if (word == "row_real" || word == "row_sum") {
+    const bool real = word == "row_real";
+    if (products_.has_pairs())
+      return std::string(products_.function(shader_, real ? "pair_float" : "pair_double"));
+    return std::string(scalar_type(real ? request_.vectors : request_.scalars));
+  }
   if (word == "is_nan" || word == "is_inf") return shader_.math_function(word, request_.scalars);
   if (word.ends_with("_s")) {
     double number = 0;
@@ -286,7 +303,8 @@ void VectorSource::line(std::string_view given) {
     from = from.substr(0, closing(from, 0) - 1);
     std::vector<std::string> arguments;
     for (std::size_t begin = 0; begin < from.size();) {
-      const bool expression = statement.name.starts_with("add") && !arguments.empty();
+      const bool expression =
+          (statement.name == "add" || statement.name == "add_number") && !arguments.empty();
       const std::size_t end =
           expression ? from.size() : std::min(from.find(", ", begin), from.size());
       arguments.emplace_back(from.substr(begin, end - begin));
@@ -326,6 +344,44 @@ void VectorSource::store_sum(Arguments arguments) {
   store(arguments[0], sums_.total(shader_, arguments[1]), arguments[2]);
 }
 
+void VectorSource::begin_products(Arguments arguments) {
+  products_.begin(shader_, arguments[0],
+                  arguments.size() > 1 && products_.has_pairs() ? fill(arguments[1]) : "");
+}
+
+void VectorSource::add_products(Arguments arguments) { add_products(arguments, true); }
+
+void VectorSource::add_rounded(Arguments arguments) { add_products(arguments, false); }
+
+void VectorSource::add_products(Arguments arguments, bool exact) {
+  const std::string &a = arguments[1], &b = arguments[2];
+  const bool one = a.find('$') == std::string::npos && b.find('$') == std::string::npos;
+  std::vector<ProductSum::Product> products;
+  for (std::uint32_t j = 0; j < (one ? 1 : request_.width); ++j)
+    products.push_back({fill(at(a, j)), fill(at(b, j))});
+  products_.add(shader_, arguments[0], products, exact);
+}
+
+void VectorSource::store_products(Arguments arguments) {
+  store(arguments[0], products_.total(shader_, arguments[1]), arguments[2]);
+}
+
+void VectorSource::begin_row(Arguments arguments) {
+  if (products_.has_pairs())
+    shader_.body().line("vec2 ", arguments[0], " = vec2(0.0);");
+  else
+    shader_.body().line(fill(text("precise SUM ", arguments[0], " = SUM(0);")));
+}
+
+void VectorSource::add_row(Arguments arguments) {
+  const std::string &sum = arguments[0], &a = arguments[1], &b = arguments[2];
+  if (products_.has_pairs())
+    shader_.body().line(sum, " = ", products_.function(shader_, "add_product"), "(", sum, ", ",
+                        fill(a), ", ", fill(b), ");");
+  else
+    shader_.body().line(fill(text(sum, " += SUM(", a, ") * SUM(", b, ");")));
+}
+
 void VectorSource::store_maximum(Arguments arguments) {
   store(arguments[0],
         workgroup_max(shader_, arguments[1], request_.scalars, request_.workgroup_size),
@@ -356,7 +412,8 @@ void VectorSource::fold_row_sums(Arguments) {
   constexpr std::uint32_t kSumsAtOnce = 4;
   const std::uint32_t width = request_.width, together = std::min(width, kSumsAtOnce);
   Lines& body = shader_.body();
-  shader_.declare("row_sums", fill(text("shared SUM row_sums[", together, " * GROUP];")));
+  const std::string_view type = products_.has_pairs() ? "vec2" : "SUM";
+  shader_.declare("row_sums", fill(text("shared ", type, " row_sums[", together, " * GROUP];")));
   const auto each = [&](std::uint32_t first, std::string_view pattern) {
     for (std::uint32_t j = first; j < std::min(first + together, width); ++j) {
       const std::string at =
@@ -369,7 +426,8 @@ void VectorSource::fold_row_sums(Arguments) {
     body.line("barrier();");
     body.open("for (uint other = lanes / 2u; other > 0u; other >>= 1u)");
     body.open("if (lane < other)");
-    each(first, "{at}] += {at} + other];");
+    each(first, products_.has_pairs() ? "{at}] = compensated_add({at}], {at} + other]);"
+                                      : "{at}] += {at} + other];");
     body.close();
     body.line("barrier();");
     body.close();

@@ -109,6 +109,8 @@ class ConjugateSource {
 ///   WIDTH, PACKED, GROUP   width of a block, size of its packed triangle, size of a workgroup
 ///   RUNNING, ACCEPTED ...  values of SolverState and Verdict
 ///   1.5_s                  a literal of type SUM
+///   workgroup_products     total of a sum of begin_products() without a size
+///   row_real, row_sum      conversion of a sum of begin_row() to such a number
 ///   #include NAME          the lines of another one
 ///   #if FLAG, #else, #end  lines for some requests
 ///   #each LINE             the line once for each coordinate of a block, $ being its number;
@@ -150,6 +152,13 @@ class VectorSource {
   void add(Arguments arguments);
   void add_number(Arguments arguments);
   void store_sum(Arguments arguments);
+  void begin_products(Arguments arguments);
+  void add_products(Arguments arguments);
+  void add_products(Arguments arguments, bool exact);
+  void add_rounded(Arguments arguments);
+  void store_products(Arguments arguments);
+  void begin_row(Arguments arguments);
+  void add_row(Arguments arguments);
   void store_maximum(Arguments arguments);
   void store(std::string_view index, const std::string& value, std::string_view buffer);
   void decide(Arguments arguments);
@@ -161,6 +170,7 @@ class VectorSource {
   const KernelRow& row_;
   Shader& shader_;
   Summation sums_;
+  ProductSum products_;
   ConjugateSource conjugate_;
 };
 

@@ -125,6 +125,41 @@ TEST_F(VectorKernels, PredicatedOnesStopWithTheSolver) {
   }
 }
 
+// Pairs of floats have 48 bits, and the size that conjugate gradients know keeps products in range.
+TEST_F(VectorKernels, CurvaturesAreAsExactInAllUnits) {
+  constexpr std::uint32_t kSize = 1000, kGroups = 2;
+  for (const auto& [vectors, scalars] : pairs()) {
+    for (const auto& [unit_p, unit_q] :
+         {std::pair{1.0, 1.0}, {1e-25, 1e-14}, {1e20, 1e17}, {1e-30, 1e30}}) {
+      const bool plain = vectors == Precision::f32 && scalars == Precision::f32;
+      if (plain && unit_p != 1) continue;
+      auto p = numbers(kSize, vectors, 8), q = numbers(kSize, vectors, 9);
+      for (double& x : p) x *= unit_p;
+      for (double& x : q) x *= unit_q;
+      p = rounded(p, vectors);
+      q = rounded(q, vectors);
+      long double sum = 0, size = 0;
+      for (std::uint32_t i = 0; i < kSize; ++i) {
+        sum += static_cast<long double>(p[i]) * q[i];
+        size += fabsl(static_cast<long double>(p[i]) * q[i]);
+      }
+      KernelRunner runner(device_);
+      runner.set(BufferRole::direction, vectors, p);
+      runner.set(BufferRole::damping, vectors, std::vector<double>(kSize));
+      runner.set(BufferRole::product, vectors, q);
+      std::vector<double> decision(codegen::kScalarCount);
+      decision[slot(Scalar::rz)] = 1e3 * unit_p * unit_q;
+      runner.set(BufferRole::decision, scalars, decision);
+      runner.set(BufferRole::curvature, scalars, std::vector<double>(kGroups));
+      runner.run_vector({.op = VectorOp::cg_curvature, .vectors = vectors, .scalars = scalars},
+                        {.count = kSize}, kGroups);
+      const std::vector<double> got = runner.numbers(BufferRole::curvature, scalars);
+      const double error = static_cast<double>(fabsl((sum - got[0] - got[1]) / size));
+      EXPECT_LE(error, plain ? 3e-7 : 1e-13) << unit_p << " " << unit_q;
+    }
+  }
+}
+
 TEST_F(VectorKernels, DotsAndMaximaInTwoStages) {
   for (const auto& [vectors, scalars] : pairs()) {
     for (const std::uint32_t size : kSizes) {

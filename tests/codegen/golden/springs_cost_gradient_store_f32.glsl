@@ -43,23 +43,28 @@ vec2 compensated_add(vec2 a, vec2 b) {
   return vec2(sum, error);
 }
 
-shared vec2 partial_sums[128];
+shared vec2 partial_pairs[128];
 
 // Sum over the workgroup by a tree of fixed order; valid in invocation 0.
-float workgroup_sum(vec2 value) {
+vec2 workgroup_pair(vec2 value) {
   uint self = gl_LocalInvocationIndex;
   barrier();
-  partial_sums[self] = value;
+  partial_pairs[self] = value;
   for (uint width = 64u; width > 0u; width >>= 1u) {
     barrier();
     if (self < width) {
-      partial_sums[self] = compensated_add(partial_sums[self], partial_sums[self + width]);
+      partial_pairs[self] = compensated_add(partial_pairs[self], partial_pairs[self + width]);
     }
   }
-  vec2 total = partial_sums[self];
-  precise float sum = total.x + total.y;
-  return tg_is_nan_f32(sum) ? total.x : sum;  // the error of an infinite sum is no number
+  return partial_pairs[self];
 }
+
+float pair_float(vec2 sum) {
+  precise float value = sum.x + sum.y;
+  return tg_is_nan_f32(value) ? sum.x : value;  // the error of an infinite sum is no number
+}
+
+float workgroup_sum(vec2 value) { return pair_float(workgroup_pair(value)); }
 
 void main() {
   vec2 cost = vec2(0.0);

@@ -1,5 +1,5 @@
-// of the GLSL 0345f96ff7bd1de9b34926549e95fb43
-// and the SPIR-V module 929114f980abdf0de93d6532a0e072c6, without doubles
+// of the GLSL c4aae519f81a3884c462e45e85e0f1df
+// and the SPIR-V module adea33d38c95964b2fe8a99cf960760b, without doubles
 struct PushConstants_ {
   count_: u32,
   first_: u32,
@@ -30,13 +30,13 @@ struct CostsBuffer_ {
 
 var<private> tg_zero: u32;
 var<private> gl_LocalInvocationIndex_: u32;
-var<workgroup> partial_sums_: array<vec2<f32>, 128u>;
-@group(1) @binding(0) var<uniform> v_162: PushConstants_;
-@group(0) @binding(1) var<storage, read> v_183: IndexColumnsBuffer_;
-@group(0) @binding(0) var<storage, read> v_200: XBuffer_;
-@group(0) @binding(2) var<storage, read> v_233: DataColumnsBuffer_;
-@group(0) @binding(3) var<storage, read_write> v_345: ResultsBuffer_;
-@group(0) @binding(4) var<storage, read_write> v_426: CostsBuffer_;
+var<workgroup> partial_pairs_: array<vec2<f32>, 128u>;
+@group(1) @binding(0) var<uniform> v_177: PushConstants_;
+@group(0) @binding(1) var<storage, read> v_198: IndexColumnsBuffer_;
+@group(0) @binding(0) var<storage, read> v_215: XBuffer_;
+@group(0) @binding(2) var<storage, read> v_248: DataColumnsBuffer_;
+@group(0) @binding(3) var<storage, read_write> v_360: ResultsBuffer_;
+@group(0) @binding(4) var<storage, read_write> v_441: CostsBuffer_;
 
 fn tg_rounded_f32(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ u32(tg_zero));
@@ -66,31 +66,27 @@ fn compensated_add_(a_: ptr<function, vec2<f32>>, b_: ptr<function, vec2<f32>>) 
   return vec2<f32>(sum_, error_);
 }
 
-fn workgroup_sum_(value_: ptr<function, vec2<f32>>) -> f32 {
+fn workgroup_pair_(value_: ptr<function, vec2<f32>>) -> vec2<f32> {
   var self_: u32;
   var width_: u32;
-  var param_113: vec2<f32>;
-  var param_116: vec2<f32>;
-  var total_123: vec2<f32>;
-  var sum_127: f32;
-  var param_133: f32;
-  var v_136: f32;
+  var param_120: vec2<f32>;
+  var param_123: vec2<f32>;
   self_ = gl_LocalInvocationIndex_;
   workgroupBarrier();
-  let v_90 = self_;
-  partial_sums_[v_90] = (*value_);
+  let v_97 = self_;
+  partial_pairs_[v_97] = (*value_);
   width_ = 64u;
   loop {
     if ((width_ > 0u)) {
       workgroupBarrier();
       if ((self_ < width_)) {
-        let v_109 = self_;
-        let v_108 = self_;
-        let v_112 = (self_ + width_);
-        param_113 = partial_sums_[v_109];
-        param_116 = partial_sums_[v_112];
-        let v_119 = compensated_add_(&param_113, &param_116);
-        partial_sums_[v_108] = v_119;
+        let v_116 = self_;
+        let v_115 = self_;
+        let v_119 = (self_ + width_);
+        param_120 = partial_pairs_[v_116];
+        param_123 = partial_pairs_[v_119];
+        let v_126 = compensated_add_(&param_120, &param_123);
+        partial_pairs_[v_115] = v_126;
       }
     } else {
       break;
@@ -99,17 +95,33 @@ fn workgroup_sum_(value_: ptr<function, vec2<f32>>) -> f32 {
       width_ = (width_ >> u32(1u));
     }
   }
-  let v_124 = self_;
-  total_123 = partial_sums_[v_124];
-  sum_127 = tg_rounded_f32((total_123[0u] + total_123[1u]));
-  param_133 = sum_127;
-  let v_135 = tg_is_nan_f32_(&param_133);
-  if (v_135) {
-    v_136 = total_123[0u];
+  let v_130 = self_;
+  return partial_pairs_[v_130];
+}
+
+fn pair_float_(sum_25: ptr<function, vec2<f32>>) -> f32 {
+  var value_135: f32;
+  var param_141: f32;
+  var v_144: f32;
+  value_135 = tg_rounded_f32(((*sum_25)[0u] + (*sum_25)[1u]));
+  param_141 = value_135;
+  let v_143 = tg_is_nan_f32_(&param_141);
+  if (v_143) {
+    v_144 = (*sum_25)[0u];
   } else {
-    v_136 = sum_127;
+    v_144 = value_135;
   }
-  return v_136;
+  return v_144;
+}
+
+fn workgroup_sum_(value_28: ptr<function, vec2<f32>>) -> f32 {
+  var param_154: vec2<f32>;
+  var param_157: vec2<f32>;
+  param_154 = (*value_28);
+  let v_156 = workgroup_pair_(&param_154);
+  param_157 = v_156;
+  let v_158 = pair_float_(&param_157);
+  return v_158;
 }
 
 @compute @workgroup_size(128, 1, 1)
@@ -143,7 +155,7 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
   var t12_: f32;
   var t13_: f32;
   var t14_: f32;
-  var v_295: f32;
+  var v_310: f32;
   var b15_: bool;
   var t16_: f32;
   var t17_: f32;
@@ -156,32 +168,32 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
   var t24_: f32;
   var t25_: f32;
   var param_: vec2<f32>;
-  var param_410: vec2<f32>;
+  var param_425: vec2<f32>;
   var total_: f32;
-  var param_416: vec2<f32>;
+  var param_431: vec2<f32>;
   cost_ = vec2<f32>(0f, 0f);
   grid_ = (gl_NumWorkGroups_[0u] * 128u);
-  i_ = (gl_GlobalInvocationID_[0u] + v_162.first_);
+  i_ = (gl_GlobalInvocationID_[0u] + v_177.first_);
   loop {
-    if ((i_ < v_162.count_)) {
-      let v_184 = i_;
-      c0_ = v_183.index_columns_[v_184];
-      let v_193 = (v_162.stride_ + i_);
-      c1_ = v_183.index_columns_[v_193];
-      let v_201 = c0_;
-      x_a_ = v_200.x_[v_201];
-      let v_207 = (c0_ + 1u);
-      y_a_ = v_200.x_[v_207];
-      let v_212 = (c0_ + 2u);
-      z_a_ = v_200.x_[v_212];
-      let v_216 = c1_;
-      x_b_ = v_200.x_[v_216];
-      let v_221 = (c1_ + 1u);
-      y_b_ = v_200.x_[v_221];
-      let v_226 = (c1_ + 2u);
-      z_b_ = v_200.x_[v_226];
-      let v_234 = i_;
-      rest_length_ = v_233.data_columns_[v_234];
+    if ((i_ < v_177.count_)) {
+      let v_199 = i_;
+      c0_ = v_198.index_columns_[v_199];
+      let v_208 = (v_177.stride_ + i_);
+      c1_ = v_198.index_columns_[v_208];
+      let v_216 = c0_;
+      x_a_ = v_215.x_[v_216];
+      let v_222 = (c0_ + 1u);
+      y_a_ = v_215.x_[v_222];
+      let v_227 = (c0_ + 2u);
+      z_a_ = v_215.x_[v_227];
+      let v_231 = c1_;
+      x_b_ = v_215.x_[v_231];
+      let v_236 = (c1_ + 1u);
+      y_b_ = v_215.x_[v_236];
+      let v_241 = (c1_ + 2u);
+      z_b_ = v_215.x_[v_241];
+      let v_249 = i_;
+      rest_length_ = v_248.data_columns_[v_249];
       t0_ = tg_rounded_f32((x_a_ - x_b_));
       t1_ = tg_rounded_f32((t0_ * t0_));
       t2_ = tg_rounded_f32((y_a_ - y_b_));
@@ -197,11 +209,11 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
       t12_ = select(0f, t11_, b9_);
       t13_ = tg_rounded_f32((0.5f / t8_));
       if ((t12_ == 0f)) {
-        v_295 = 0f;
+        v_310 = 0f;
       } else {
-        v_295 = tg_rounded_f32((t12_ * t13_));
+        v_310 = tg_rounded_f32((t12_ * t13_));
       }
-      t14_ = v_295;
+      t14_ = v_310;
       b15_ = (t8_ == 0f);
       t16_ = select(t14_, 0f, b15_);
       t17_ = tg_rounded_f32((t16_ * 2f));
@@ -213,23 +225,23 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
       t23_ = (-t20_);
       t24_ = tg_rounded_f32((t11_ * t11_));
       t25_ = tg_rounded_f32((0.5f * t24_));
-      let v_350 = (v_162.out_first_ + i_);
-      v_345.results_[v_350] = t18_;
-      let v_360 = ((v_162.out_first_ + v_162.out_stride_) + i_);
-      v_345.results_[v_360] = t19_;
-      let v_370 = ((v_162.out_first_ + (2u * v_162.out_stride_)) + i_);
-      v_345.results_[v_370] = t20_;
-      let v_381 = ((v_162.out_first_ + (3u * v_162.out_stride_)) + i_);
-      v_345.results_[v_381] = t21_;
-      let v_392 = ((v_162.out_first_ + (4u * v_162.out_stride_)) + i_);
-      v_345.results_[v_392] = t22_;
-      let v_403 = ((v_162.out_first_ + (5u * v_162.out_stride_)) + i_);
-      v_345.results_[v_403] = t23_;
-      let v_407 = vec2<f32>(t25_, 0f);
+      let v_365 = (v_177.out_first_ + i_);
+      v_360.results_[v_365] = t18_;
+      let v_375 = ((v_177.out_first_ + v_177.out_stride_) + i_);
+      v_360.results_[v_375] = t19_;
+      let v_385 = ((v_177.out_first_ + (2u * v_177.out_stride_)) + i_);
+      v_360.results_[v_385] = t20_;
+      let v_396 = ((v_177.out_first_ + (3u * v_177.out_stride_)) + i_);
+      v_360.results_[v_396] = t21_;
+      let v_407 = ((v_177.out_first_ + (4u * v_177.out_stride_)) + i_);
+      v_360.results_[v_407] = t22_;
+      let v_418 = ((v_177.out_first_ + (5u * v_177.out_stride_)) + i_);
+      v_360.results_[v_418] = t23_;
+      let v_422 = vec2<f32>(t25_, 0f);
       param_ = cost_;
-      param_410 = v_407;
-      let v_411 = compensated_add_(&param_, &param_410);
-      cost_ = v_411;
+      param_425 = v_422;
+      let v_426 = compensated_add_(&param_, &param_425);
+      cost_ = v_426;
     } else {
       break;
     }
@@ -237,12 +249,12 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
       i_ = (i_ + grid_);
     }
   }
-  param_416 = cost_;
-  let v_418 = workgroup_sum_(&param_416);
-  total_ = v_418;
+  param_431 = cost_;
+  let v_433 = workgroup_sum_(&param_431);
+  total_ = v_433;
   if ((gl_LocalInvocationIndex_ == 0u)) {
-    let v_433 = (v_162.costs_first_ + gl_WorkGroupID_[0u]);
-    v_426.costs_[v_433] = total_;
+    let v_448 = (v_177.costs_first_ + gl_WorkGroupID_[0u]);
+    v_441.costs_[v_448] = total_;
   }
   return;
 }

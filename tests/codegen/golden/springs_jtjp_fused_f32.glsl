@@ -92,6 +92,68 @@ double workgroup_broadcast(double value) {
 
 const uint IN_ENERGY = 9u;
 
+float half_scale(double size) {
+  int exponent = int(unpackDouble2x32(size).y >> 20u & 0x7ffu) - 1023;
+  return uintBitsToFloat(uint(127 - clamp(exponent >> 1, -126, 126)) << 23u);
+}
+
+// A sum and the rounding error that it has gathered. Source: Knuth, TAOCP 2, 4.2.2, theorem B.
+vec2 compensated_add(vec2 a, vec2 b) {
+  precise float sum = a.x + b.x;
+  precise float shift = sum - a.x;
+  precise float rest = sum - shift;
+  precise float left = a.x - rest;
+  precise float right = b.x - shift;
+  precise float rounding = left + right;
+  precise float errors = a.y + b.y;
+  precise float error = errors + rounding;
+  return vec2(sum, error);
+}
+
+// sum + a b. The high bits of the factors are cut off, so that products of parts are exact. There
+// is no fma: compilers may change it, precise or not.
+// Source: Dekker, Numerische Mathematik 18 (1971), 224-242.
+vec2 add_product(vec2 sum, float a, float b) {
+  float a_high = uintBitsToFloat(floatBitsToUint(a) & 0xfffff000u);
+  float b_high = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+  precise float a_low = a - a_high;
+  precise float b_low = b - b_high;
+  precise float product = a * b;
+  precise float first = a_high * b_high - product;
+  precise float second = first + a_high * b_low;
+  precise float third = second + a_low * b_high;
+  precise float error = third + a_low * b_low;
+  return compensated_add(sum, vec2(product, error));
+}
+
+shared vec2 partial_pairs[128];
+
+// Sum over the workgroup by a tree of fixed order; valid in invocation 0.
+vec2 workgroup_pair(vec2 value) {
+  uint self = gl_LocalInvocationIndex;
+  barrier();
+  partial_pairs[self] = value;
+  for (uint width = 64u; width > 0u; width >>= 1u) {
+    barrier();
+    if (self < width) {
+      partial_pairs[self] = compensated_add(partial_pairs[self], partial_pairs[self + width]);
+    }
+  }
+  return partial_pairs[self];
+}
+
+double pair_double(vec2 sum) {
+  precise double value = double(sum.x) + double(sum.y);
+  return tg_is_nan_f64(value) ? double(sum.x) : value;  // the error of an infinite sum is no number
+}
+
+double workgroup_pairs(vec2 value) { return pair_double(workgroup_pair(value)); }
+
+double unscale(float scale) {
+  uint exponent = floatBitsToUint(scale) >> 23u;
+  return packDouble2x32(uvec2(0u, 1023u + 254u - 2u * exponent << 20u));
+}
+
 void main() {
   double state = scalars[NEXT_STATE];
   if (state != 0.0lf && gl_GlobalInvocationID.x == 0u) decision[STATE] = state;
@@ -121,7 +183,8 @@ void main() {
   if (state != 0.0lf) return;
   precise double quotient = rz / scalars[PREVIOUS_RZ];
   precise double beta = iterations == double(0) ? double(0) : quotient;
-  precise double pq = 0.0lf;
+  vec2 pq = vec2(0.0);
+  precise float pq_scale = half_scale(rz);
   uint grid = gl_NumWorkGroups.x * 128u;
   for (uint w = gl_GlobalInvocationID.x + first; w < count; w += grid) {
     uint own = x_first + owners[w] * 3u;
@@ -240,8 +303,9 @@ void main() {
     next_direction[own + 1u] = own_d1;
     sum_2 += damping[own + 2u] * own_d2;
     next_direction[own + 2u] = own_d2;
-    precise double pq_term = double(own_d0) * double(sum_0) + double(own_d1) * double(sum_1) + double(own_d2) * double(sum_2);
-    pq += pq_term;
+    pq = add_product(pq, own_d0 * pq_scale, sum_0 * pq_scale);
+    pq = add_product(pq, own_d1 * pq_scale, sum_1 * pq_scale);
+    pq = add_product(pq, own_d2 * pq_scale, sum_2 * pq_scale);
 
     uint o = out_first + outputs[w] * 3u;
     if (overwrite == 0u) {
@@ -253,6 +317,6 @@ void main() {
     results[o + 1u] = sum_1;
     results[o + 2u] = sum_2;
   }
-  double total = workgroup_sum(pq);
+  double total = workgroup_pairs(pq) * unscale(pq_scale);
   if (gl_LocalInvocationIndex == 0u) curvature[curvature_first + gl_WorkGroupID.x] = total;
 }

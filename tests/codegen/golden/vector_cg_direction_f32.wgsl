@@ -1,5 +1,5 @@
-// of the GLSL bb86cc12eb7446c1b15b67c204701dad
-// and the SPIR-V module 60b02718cd6a6048f3392095432077e1, without doubles
+// of the GLSL be3ec33d50171bae997380c0d1715246
+// and the SPIR-V module 597acc6fe7dc8ec111ba86cf96426fe1, without doubles
 struct ScalarsBuffer_ {
   scalars_: array<f32>,
 }
@@ -25,14 +25,14 @@ struct DirectionBuffer_ {
 
 var<private> tg_zero: u32;
 var<private> gl_LocalInvocationIndex_: u32;
-var<workgroup> partial_sums_: array<vec2<f32>, 128u>;
+var<workgroup> partial_pairs_: array<vec2<f32>, 128u>;
 var<workgroup> workgroup_value_: f32;
-@group(0) @binding(1) var<storage, read> v_173: ScalarsBuffer_;
-@group(0) @binding(4) var<storage, read_write> v_197: DecisionBuffer_;
-@group(1) @binding(0) var<uniform> v_218: PushConstants_;
-@group(0) @binding(2) var<storage, read> v_227: PartialsBuffer_;
-@group(0) @binding(3) var<storage, read> v_375: PreconditionedBuffer_;
-@group(0) @binding(0) var<storage, read_write> v_383: DirectionBuffer_;
+@group(0) @binding(1) var<storage, read> v_188: ScalarsBuffer_;
+@group(0) @binding(4) var<storage, read_write> v_212: DecisionBuffer_;
+@group(1) @binding(0) var<uniform> v_233: PushConstants_;
+@group(0) @binding(2) var<storage, read> v_242: PartialsBuffer_;
+@group(0) @binding(3) var<storage, read> v_390: PreconditionedBuffer_;
+@group(0) @binding(0) var<storage, read_write> v_398: DirectionBuffer_;
 
 fn tg_rounded_f32(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ u32(tg_zero));
@@ -50,7 +50,7 @@ fn compensated_add_(a_: ptr<function, vec2<f32>>, b_: ptr<function, vec2<f32>>) 
   var sum_: f32;
   var shift_: f32;
   var rest_: f32;
-  var left_62: f32;
+  var left_69: f32;
   var right_: f32;
   var rounding_: f32;
   var errors_: f32;
@@ -58,39 +58,35 @@ fn compensated_add_(a_: ptr<function, vec2<f32>>, b_: ptr<function, vec2<f32>>) 
   sum_ = tg_rounded_f32(((*a_)[0u] + (*b_)[0u]));
   shift_ = tg_rounded_f32((sum_ - (*a_)[0u]));
   rest_ = tg_rounded_f32((sum_ - shift_));
-  left_62 = tg_rounded_f32(((*a_)[0u] - rest_));
+  left_69 = tg_rounded_f32(((*a_)[0u] - rest_));
   right_ = tg_rounded_f32(((*b_)[0u] - shift_));
-  rounding_ = tg_rounded_f32((left_62 + right_));
+  rounding_ = tg_rounded_f32((left_69 + right_));
   errors_ = tg_rounded_f32(((*a_)[1u] + (*b_)[1u]));
   error_ = tg_rounded_f32((errors_ + rounding_));
   return vec2<f32>(sum_, error_);
 }
 
-fn workgroup_sum_(value_: ptr<function, vec2<f32>>) -> f32 {
+fn workgroup_pair_(value_: ptr<function, vec2<f32>>) -> vec2<f32> {
   var self_: u32;
   var width_: u32;
-  var param_126: vec2<f32>;
-  var param_129: vec2<f32>;
-  var total_: vec2<f32>;
-  var sum_140: f32;
-  var param_146: f32;
-  var v_149: f32;
+  var param_133: vec2<f32>;
+  var param_136: vec2<f32>;
   self_ = gl_LocalInvocationIndex_;
   workgroupBarrier();
-  let v_103 = self_;
-  partial_sums_[v_103] = (*value_);
+  let v_110 = self_;
+  partial_pairs_[v_110] = (*value_);
   width_ = 64u;
   loop {
     if ((width_ > 0u)) {
       workgroupBarrier();
       if ((self_ < width_)) {
-        let v_122 = self_;
-        let v_121 = self_;
-        let v_125 = (self_ + width_);
-        param_126 = partial_sums_[v_122];
-        param_129 = partial_sums_[v_125];
-        let v_132 = compensated_add_(&param_126, &param_129);
-        partial_sums_[v_121] = v_132;
+        let v_129 = self_;
+        let v_128 = self_;
+        let v_132 = (self_ + width_);
+        param_133 = partial_pairs_[v_129];
+        param_136 = partial_pairs_[v_132];
+        let v_139 = compensated_add_(&param_133, &param_136);
+        partial_pairs_[v_128] = v_139;
       }
     } else {
       break;
@@ -99,23 +95,39 @@ fn workgroup_sum_(value_: ptr<function, vec2<f32>>) -> f32 {
       width_ = (width_ >> u32(1u));
     }
   }
-  let v_137 = self_;
-  total_ = partial_sums_[v_137];
-  sum_140 = tg_rounded_f32((total_[0u] + total_[1u]));
-  param_146 = sum_140;
-  let v_148 = tg_is_nan_f32_(&param_146);
-  if (v_148) {
-    v_149 = total_[0u];
-  } else {
-    v_149 = sum_140;
-  }
-  return v_149;
+  let v_143 = self_;
+  return partial_pairs_[v_143];
 }
 
-fn workgroup_broadcast_(value_28: ptr<function, f32>) -> f32 {
+fn pair_float_(sum_28: ptr<function, vec2<f32>>) -> f32 {
+  var value_148: f32;
+  var param_154: f32;
+  var v_157: f32;
+  value_148 = tg_rounded_f32(((*sum_28)[0u] + (*sum_28)[1u]));
+  param_154 = value_148;
+  let v_156 = tg_is_nan_f32_(&param_154);
+  if (v_156) {
+    v_157 = (*sum_28)[0u];
+  } else {
+    v_157 = value_148;
+  }
+  return v_157;
+}
+
+fn workgroup_sum_(value_31: ptr<function, vec2<f32>>) -> f32 {
+  var param_167: vec2<f32>;
+  var param_170: vec2<f32>;
+  param_167 = (*value_31);
+  let v_169 = workgroup_pair_(&param_167);
+  param_170 = v_169;
+  let v_171 = pair_float_(&param_170);
+  return v_171;
+}
+
+fn workgroup_broadcast_(value_35: ptr<function, f32>) -> f32 {
   workgroupBarrier();
   if ((gl_LocalInvocationIndex_ == 0u)) {
-    workgroup_value_ = (*value_28);
+    workgroup_value_ = (*value_35);
   }
   workgroupBarrier();
   return workgroup_value_;
@@ -130,43 +142,43 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
   var rr_sum_: vec2<f32>;
   var k_: u32;
   var param_: vec2<f32>;
-  var param_238: vec2<f32>;
-  var param_251: vec2<f32>;
   var param_253: vec2<f32>;
+  var param_266: vec2<f32>;
+  var param_268: vec2<f32>;
   var rz_: f32;
-  var param_258: vec2<f32>;
-  var param_261: f32;
+  var param_273: vec2<f32>;
+  var param_276: f32;
   var rr_: f32;
-  var param_264: vec2<f32>;
-  var param_267: f32;
+  var param_279: vec2<f32>;
+  var param_282: f32;
   var iterations_: f32;
   var left_: f32;
-  var param_296: f32;
-  var param_303: f32;
+  var param_311: f32;
+  var param_318: f32;
   var quotient_: f32;
   var beta_: f32;
   var grid_: u32;
   var i_: u32;
-  var k_365: u32;
+  var k_380: u32;
   var p_: f32;
-  var v_182: bool;
-  var v_190: bool;
-  var v_191: bool;
-  var v_292: bool;
-  var v_298: bool;
-  var v_299: bool;
-  var v_305: bool;
-  var v_306: bool;
-  state_ = v_173.scalars_[i32(24)];
-  v_182 = (state_ != 0f);
-  if (v_182) {
-    v_190 = (gl_GlobalInvocationID_[0u] == 0u);
-    v_191 = v_190;
+  var v_197: bool;
+  var v_205: bool;
+  var v_206: bool;
+  var v_307: bool;
+  var v_313: bool;
+  var v_314: bool;
+  var v_320: bool;
+  var v_321: bool;
+  state_ = v_188.scalars_[i32(24)];
+  v_197 = (state_ != 0f);
+  if (v_197) {
+    v_205 = (gl_GlobalInvocationID_[0u] == 0u);
+    v_206 = v_205;
   } else {
-    v_191 = v_182;
+    v_206 = v_197;
   }
-  if (v_191) {
-    v_197.decision_[i32(0)] = state_;
+  if (v_206) {
+    v_212.decision_[i32(0)] = state_;
   }
   if ((state_ != 0f)) {
     return;
@@ -175,19 +187,19 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
   rr_sum_ = vec2<f32>(0f, 0f);
   k_ = gl_LocalInvocationIndex_;
   loop {
-    if ((k_ < v_218.sums_count_)) {
-      let v_232 = (v_218.sums_first_ + k_);
-      let v_235 = vec2<f32>(v_227.partials_[v_232], 0f);
+    if ((k_ < v_233.sums_count_)) {
+      let v_247 = (v_233.sums_first_ + k_);
+      let v_250 = vec2<f32>(v_242.partials_[v_247], 0f);
       param_ = rz_sum_;
-      param_238 = v_235;
-      let v_239 = compensated_add_(&param_, &param_238);
-      rz_sum_ = v_239;
-      let v_247 = ((v_218.sums_first_ + v_218.sums_stride_) + k_);
-      let v_250 = vec2<f32>(v_227.partials_[v_247], 0f);
-      param_251 = rr_sum_;
       param_253 = v_250;
-      let v_254 = compensated_add_(&param_251, &param_253);
-      rr_sum_ = v_254;
+      let v_254 = compensated_add_(&param_, &param_253);
+      rz_sum_ = v_254;
+      let v_262 = ((v_233.sums_first_ + v_233.sums_stride_) + k_);
+      let v_265 = vec2<f32>(v_242.partials_[v_262], 0f);
+      param_266 = rr_sum_;
+      param_268 = v_265;
+      let v_269 = compensated_add_(&param_266, &param_268);
+      rr_sum_ = v_269;
     } else {
       break;
     }
@@ -195,64 +207,64 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
       k_ = (k_ + 128u);
     }
   }
-  param_258 = rz_sum_;
-  let v_260 = workgroup_sum_(&param_258);
-  param_261 = v_260;
-  let v_262 = workgroup_broadcast_(&param_261);
-  rz_ = v_262;
-  param_264 = rr_sum_;
-  let v_266 = workgroup_sum_(&param_264);
-  param_267 = v_266;
-  let v_268 = workgroup_broadcast_(&param_267);
-  rr_ = v_268;
-  iterations_ = v_173.scalars_[i32(11)];
-  left_ = select(rr_, rz_, (v_173.scalars_[i32(9)] != 0f));
-  if ((left_ <= v_173.scalars_[i32(15)])) {
+  param_273 = rz_sum_;
+  let v_275 = workgroup_sum_(&param_273);
+  param_276 = v_275;
+  let v_277 = workgroup_broadcast_(&param_276);
+  rz_ = v_277;
+  param_279 = rr_sum_;
+  let v_281 = workgroup_sum_(&param_279);
+  param_282 = v_281;
+  let v_283 = workgroup_broadcast_(&param_282);
+  rr_ = v_283;
+  iterations_ = v_188.scalars_[i32(11)];
+  left_ = select(rr_, rz_, (v_188.scalars_[i32(9)] != 0f));
+  if ((left_ <= v_188.scalars_[i32(15)])) {
     state_ = 1f;
   } else {
-    v_292 = (!(rz_ > 0f));
-    if ((!v_292)) {
-      param_296 = rz_;
-      v_298 = tg_is_inf_f32_(&param_296);
-      v_299 = v_298;
+    v_307 = (!(rz_ > 0f));
+    if ((!v_307)) {
+      param_311 = rz_;
+      v_313 = tg_is_inf_f32_(&param_311);
+      v_314 = v_313;
     } else {
-      v_299 = v_292;
+      v_314 = v_307;
     }
-    if ((!v_299)) {
-      param_303 = rr_;
-      v_305 = tg_is_nan_f32_(&param_303);
-      v_306 = v_305;
+    if ((!v_314)) {
+      param_318 = rr_;
+      v_320 = tg_is_nan_f32_(&param_318);
+      v_321 = v_320;
     } else {
-      v_306 = v_299;
+      v_321 = v_314;
     }
-    if (v_306) {
+    if (v_321) {
       state_ = 2f;
     } else {
-      if ((iterations_ >= v_173.scalars_[i32(8)])) {
+      if ((iterations_ >= v_188.scalars_[i32(8)])) {
         state_ = 3f;
       }
     }
   }
   if ((gl_GlobalInvocationID_[0u] == 0u)) {
-    v_197.decision_[i32(0)] = state_;
-    v_197.decision_[i32(13)] = rz_;
-    v_197.decision_[i32(14)] = rr_;
+    v_212.decision_[i32(0)] = state_;
+    v_212.decision_[i32(13)] = rz_;
+    v_212.decision_[i32(14)] = rr_;
   }
   if ((state_ != 0f)) {
     return;
   }
-  quotient_ = tg_rounded_f32((rz_ / v_173.scalars_[i32(25)]));
+  quotient_ = tg_rounded_f32((rz_ / v_188.scalars_[i32(25)]));
   beta_ = select(quotient_, 0f, (iterations_ == 0f));
   grid_ = (gl_NumWorkGroups_[0u] * 128u);
   i_ = gl_GlobalInvocationID_[0u];
   loop {
-    if ((i_ < v_218.count_)) {
-      k_365 = (v_218.first_ + i_);
-      let v_376 = k_365;
-      let v_384 = k_365;
-      p_ = tg_rounded_f32((v_375.preconditioned_[v_376] + tg_rounded_f32((beta_ * v_383.direction_[v_384]))));
-      let v_389 = k_365;
-      v_383.direction_[v_389] = p_;
+    if ((i_ < v_233.count_)) {
+      k_380 = (v_233.first_ + i_);
+      let v_391 = k_380;
+      let v_399 = k_380;
+      p_ = tg_rounded_f32((v_390.preconditioned_[v_391] + tg_rounded_f32((beta_ * v_398.direction_[v_399]))));
+      let v_404 = k_380;
+      v_398.direction_[v_404] = p_;
     } else {
       break;
     }
