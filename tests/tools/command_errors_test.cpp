@@ -223,6 +223,9 @@ TEST(CommandErrors, HelpIsNoError) {
 }
 
 #ifdef TOPOGRAD_WITH_VULKAN
+/// One thread takes longer for this than a device takes to be found, on any machine.
+constexpr const char* kLong = "solve springs --width 100 --max-iterations 2 --threads 1";
+
 TEST(CommandErrors, NoLoader) {
   const char* missing = "TOPOGRAD_VULKAN_LOADER=/nowhere/libvulkan.so.1 TOPOGRAD_VALIDATION=0";
   const CommandResult forced = topograd("solve springs --width 4 --backend vulkan", missing);
@@ -232,8 +235,7 @@ TEST(CommandErrors, NoLoader) {
             "/nowhere/libvulkan.so.1 (/nowhere/libvulkan.so.1: cannot open shared object file: No "
             "such file or directory); install the package libvulkan1, or set "
             "TOPOGRAD_VULKAN_LOADER to its path\n");
-  // Long enough to look for devices.
-  const CommandResult automatic = topograd("solve springs --width 100 --max-iterations 2", missing);
+  const CommandResult automatic = topograd(kLong, missing);
   EXPECT_EQ(automatic.status, 0) << automatic.err;
   EXPECT_NE(automatic.out.find("/nowhere/libvulkan.so.1"), std::string::npos) << automatic.out;
   const CommandResult doctor = topograd("doctor", missing);
@@ -259,20 +261,10 @@ TEST(CommandErrors, NoDriver) {
       "install the driver of the graphics card, or the package mesa-vulkan-drivers\n"))
       << forced.err;
   EXPECT_EQ(std::count(forced.err.begin(), forced.err.end(), '\n'), 1) << forced.err;
-  const CommandResult automatic = topograd("solve springs --width 100 --max-iterations 2", none);
+  const CommandResult automatic = topograd(kLong, none);
   EXPECT_EQ(automatic.status, 0) << automatic.err;
   EXPECT_NE(automatic.out.find("finds no Vulkan driver"), std::string::npos) << automatic.out;
   EXPECT_NE(topograd("doctor", none).out.find("mesa-vulkan-drivers"), std::string::npos);
-}
-
-TEST(CommandErrors, NoSuchDevice) {
-  const CommandResult result =
-      topograd("solve springs --width 4 --backend vulkan --device 'no such'");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.err.starts_with(
-      "topograd: backend vulkan: vulkan: no device \"no such\" found; there is: 0 = \""))
-      << result.err;
-  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 #else
 TEST(CommandErrors, ABuildWithoutVulkanSaysSo) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -359,6 +360,16 @@ TEST_F(CommandVulkan, PoolsReserveLittleMoreThanBenchProblemsUse) {
     EXPECT_GE(report["pool_overhead"], 0) << problem;
     EXPECT_LE(report["pool_overhead"], 0.05) << problem;
   }
+}
+
+TEST_F(CommandVulkan, NoSuchDevice) {
+  const CommandResult result =
+      topograd("solve springs --width 4 --backend vulkan --device 'no such'");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.err.starts_with(
+      "topograd: backend vulkan: vulkan: no device \"no such\" found; there is: 0 = \""))
+      << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
 TEST_F(CommandVulkan, DoctorIsContent) {

@@ -140,14 +140,15 @@ TEST(SolvePage, ProgressIsShownOnTerminalsAlone) {
   EXPECT_EQ(topograd(solve).err.find('\033'), std::string::npos);
 }
 
-/// Before the first step the line says what is done: here a file that comes after two seconds.
+/// Before the first step the line says what is done: here a file that comes after two seconds. Its
+/// writer ends, too, where nobody reads: it would keep the test from ending.
 TEST(SolvePage, ProgressIsShownBeforeTheFirstStep) {
   const TemporaryDir folder;
   const std::string file = folder.path() / "slow\x1b.json", log = folder.path() / "terminal";
   const std::string problem = (source_dir() / "samples/data/curve_fit.json").string();
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-  const std::string command = "{ sleep 2; cat '" + problem + "'; } >'" + file +
-                              "' & script -qec \"'" + (program_dir() / "topograd").string() +
+  const std::string command = "timeout 60 sh -c \"{ sleep 2; cat '" + problem + "'; } >'" + file +
+                              "'\" & script -qec \"'" + (program_dir() / "topograd").string() +
                               "' solve '" + file + "' --backend cpu\" /dev/null >'" + log +
                               "' </dev/null";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
