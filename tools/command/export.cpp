@@ -17,7 +17,7 @@ namespace {
 
 struct ExportArguments {
   ProblemArguments problem;
-  std::string method;
+  SolverArguments solver;  ///< method, limits and fields by name
   std::string out;
   bool page = false;
   bool f32 = false;
@@ -45,8 +45,8 @@ std::string title_of(const NamedProblem& named, const ProblemArguments& argument
 
 void export_to_web(const ExportArguments& arguments) {
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  WebExportOptions options{.name = title_of(*named, arguments.problem), .solver = named->options()};
-  if (!arguments.method.empty()) options.solver.method = parse_method(arguments.method);
+  WebExportOptions options{.name = title_of(*named, arguments.problem),
+                           .solver = to_options(arguments.solver, named->options())};
   options.page = arguments.page;
   options.f32 = arguments.f32;
   options.faces = faces_of(*named);
@@ -70,10 +70,13 @@ void add_export(Command app) {
   add_problem_options(web, arguments->problem);
   add_data_option(web, arguments->problem);
   add_generator_options(web, arguments->problem);
-  web.group("What is written");
-  web.option("--method", &arguments->method, "how solves take steps; the last two with energies")
+  web.group("The method");
+  web.option("--method", &arguments->solver.method,
+             "how solves take steps; the last two with energies")
       .choices({"levenberg_marquardt", "gauss_newton", "newton", "lbfgs"})
       .shown_default("levenberg_marquardt; lbfgs with energies");
+  add_limit_options(web, arguments->solver);
+  web.group("What is written");
   web.option("--out", &arguments->out, "folder; it is made if it is not there").required();
   web.flag("--page", arguments->page, "also index.html, which shows the problem and solves it");
   web.flag("--f32", arguments->f32,

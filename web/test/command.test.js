@@ -292,3 +292,13 @@ test("large problems that are not in the source tree", { skip }, async (t) => {
   if (bal !== undefined) await compare(["bal", bal]);
   if (graphs !== undefined) await compare(["pose-graph", join(graphs, "sphere2500.g2o")]);
 });
+
+test("limits of the command are the defaults of solves", async (t) => {
+  if (skip) return t.skip(skip);
+  const { p } = await load(["springs", "--width", "5", "--max-iterations", "3"]);
+  const summary = await p.minimize();
+  assert.equal(summary.iterations, 3);
+  assert.equal(summary.status, "no_convergence");
+  assert.throws(() => run("export", "web", "springs", "--width", "5", "--option", "components=separate",
+                          "--out", join(folder, "refused")));
+});

@@ -122,10 +122,7 @@ void add_method_options(Command app, SolverArguments& a) {
              defaults.domain);
 }
 
-void add_solve_options(Command app, SolverArguments& a) {
-  add_method_options(app, a);
-  app.option("--cross-check", &a.cross_check,
-             "instances of each topology to compare with the CPU at each accepted point, or all");
+void add_limit_options(Command app, SolverArguments& a) {
   app.group("Limits and tolerances");
   app.option("--max-iterations", &a.max_iterations,
              "accepted and rejected steps; a problem file may have another default")
@@ -135,6 +132,13 @@ void add_solve_options(Command app, SolverArguments& a) {
   app.option("--time-limit", &a.time_limit, "seconds; if not given, no limit");
   app.option("--option", &a.options,
              "any field of SolverOptions as NAME=VALUE, such as max_lbfgs_rank=5; may be repeated");
+}
+
+void add_solve_options(Command app, SolverArguments& a) {
+  add_method_options(app, a);
+  app.option("--cross-check", &a.cross_check,
+             "instances of each topology to compare with the CPU at each accepted point, or all");
+  add_limit_options(app, a);
 }
 
 void add_checkpoint_options(Command app, SolverArguments& a) {

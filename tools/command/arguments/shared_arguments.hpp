@@ -53,7 +53,9 @@ struct SolverArguments {
 void add_backend_options(Command app, SolverArguments& a);
 /// Options of the method: how steps are found.
 void add_method_options(Command app, SolverArguments& a);
-/// These options and limits, for commands that solve once.
+/// Limits and tolerances, and fields of SolverOptions by name.
+void add_limit_options(Command app, SolverArguments& a);
+/// The last two, for commands that solve once.
 void add_solve_options(Command app, SolverArguments& a);
 /// Options of checkpoints, which one solve has.
 void add_checkpoint_options(Command app, SolverArguments& a);
