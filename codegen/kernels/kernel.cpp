@@ -62,17 +62,28 @@ void check_head(const KernelRequest& request) {
   }
 }
 
+void check_fusion(const KernelRequest& request) {
+  if (request.fusion != Fusion::none && (request.form != Form::gather || request.predicated ||
+                                         request.block_width != request.out_width)) {
+    refuse(request, "expected a fused kernel to be an unpredicated gather of vectors");
+  }
+  const auto first = std::ranges::find_if(request.block_slots, &GatherSlot::is_fused);
+  if (first != request.block_slots.end() &&
+      (request.fusion == Fusion::none || first == request.block_slots.begin() ||
+       !std::all_of(first, request.block_slots.end(),
+                    [](auto& block_slot) { return block_slot.is_fused; }))) {
+    refuse(request, "expected fused block slots behind the others, in a fused kernel");
+  }
+}
+
 void check(const KernelRequest& request) {
   check_head(request);
+  check_fusion(request);
   const bool by_block = request.form == Form::gather || request.form == Form::sum_terms;
   if (by_block && request.block_slots.empty())
     refuse(request, "expected at least one block slot, got none");
   if (by_block && (request.block_width == 0 || request.out_width == 0)) {
     refuse(request, "expected widths of at least 1, got 0");
-  }
-  if (request.fusion != Fusion::none && (request.form != Form::gather || request.predicated ||
-                                         request.block_width != request.out_width)) {
-    refuse(request, "expected a fused kernel to be an unpredicated gather of vectors");
   }
   if (request.workgroup_items && (!by_block || request.fusion != Fusion::none)) {
     refuse(request, "expected work items of workgroups in an unfused gather or sum of terms");
@@ -87,13 +98,6 @@ void check(const KernelRequest& request) {
   if (by_block && givers != (request.values.given ? 1u : 0u)) {
     refuse(request,
            text("expected one block slot to give values if any are asked for, got ", givers));
-  }
-  const auto first = std::ranges::find_if(request.block_slots, &GatherSlot::is_fused);
-  if (first != request.block_slots.end() &&
-      (request.fusion == Fusion::none || first == request.block_slots.begin() ||
-       !std::all_of(first, request.block_slots.end(),
-                    [](auto& block_slot) { return block_slot.is_fused; }))) {
-    refuse(request, "expected fused block slots behind the others, in a fused kernel");
   }
   if (request.columns_in_loop && (request.form != Form::store || valued))
     refuse(request, "expected columns in a loop in a store without values");

@@ -90,6 +90,22 @@ std::size_t closing(std::string_view text, std::size_t from) {
   return from;
 }
 
+/// The number of a word that names a state or a verdict.
+std::optional<double> state_number(std::string_view word) {
+  const struct {
+    std::string_view word;
+    double number;
+  } numbers[] = {{"RUNNING", static_cast<double>(SolverState::running)},
+                 {"CONVERGED", static_cast<double>(SolverState::converged)},
+                 {"BREAKDOWN", static_cast<double>(SolverState::breakdown)},
+                 {"UNDECIDED", static_cast<double>(Verdict::undecided)},
+                 {"REFUSED", static_cast<double>(Verdict::refused)},
+                 {"ACCEPTED", static_cast<double>(Verdict::accepted)}};
+  const auto* const found =
+      std::ranges::find(numbers, word, [](const auto& one) { return one.word; });
+  return found == std::end(numbers) ? std::nullopt : std::optional(found->number);
+}
+
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 /// Position of (i, j) in a packed upper triangle.
@@ -223,6 +239,23 @@ std::string VectorSource::fill(std::string_view line) {
   return out;
 }
 
+/// Words for sums of products; empty for others.
+std::string VectorSource::sum_word(std::string_view word) {
+  const bool pairs = products_.has_pairs();
+  if (word == "workgroup_products") {
+    if (pairs) return std::string(products_.function(shader_, "workgroup_pairs"));
+    note("workgroup_sum");
+    return "workgroup_sum";
+  }
+  if (word == "row_real")
+    return std::string(pairs ? products_.function(shader_, "pair_float")
+                             : scalar_type(request_.vectors));
+  if (word == "row_sum")
+    return std::string(pairs ? products_.function(shader_, "pair_double")
+                             : scalar_type(request_.scalars));
+  return {};
+}
+
 std::string VectorSource::word(std::string_view word) {
   const auto value = [&](auto of) { return literal(static_cast<double>(of), request_.scalars); };
   if (word == "REAL") return std::string(scalar_type(request_.vectors));
@@ -230,22 +263,8 @@ std::string VectorSource::word(std::string_view word) {
   if (word == "WIDTH") return unsigned_literal(request_.width);
   if (word == "PACKED") return unsigned_literal(request_.width * (request_.width + 1) / 2);
   if (word == "GROUP") return unsigned_literal(request_.workgroup_size);
-  if (word == "RUNNING") return value(SolverState::running);
-  if (word == "CONVERGED") return value(SolverState::converged);
-  if (word == "BREAKDOWN") return value(SolverState::breakdown);
-  if (word == "UNDECIDED") return value(Verdict::undecided);
-  if (word == "REFUSED") return value(Verdict::refused);
-  if (word == "ACCEPTED") return value(Verdict::accepted);
-  if (word == "workgroup_products") {
-    if (products_.has_pairs()) return std::string(products_.function(shader_, "workgroup_pairs"));
-    word = "workgroup_sum";
-  }
-  if (word == "row_real" || word == "row_sum") {
-    const bool real = word == "row_real";
-    if (products_.has_pairs())
-      return std::string(products_.function(shader_, real ? "pair_float" : "pair_double"));
-    return std::string(scalar_type(real ? request_.vectors : request_.scalars));
-  }
+  if (const auto number = state_number(word)) return value(*number);
+  if (const std::string sum = sum_word(word); !sum.empty()) return sum;
   if (word == "is_nan" || word == "is_inf") return shader_.math_function(word, request_.scalars);
   if (word.ends_with("_s")) {
     double number = 0;

@@ -145,6 +145,7 @@ class VectorSource {
   // lines to GLSL
   std::string fill(std::string_view line);
   std::string word(std::string_view word);
+  std::string sum_word(std::string_view word);
   void note(std::string_view word);
   void line(std::string_view text);
 
