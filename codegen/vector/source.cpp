@@ -264,7 +264,7 @@ std::string VectorSource::word(std::string_view word) {
   if (word == "PACKED") return unsigned_literal(request_.width * (request_.width + 1) / 2);
   if (word == "GROUP") return unsigned_literal(request_.workgroup_size);
   if (const auto number = state_number(word)) return value(*number);
-  if (const std::string sum = sum_word(word); !sum.empty()) return sum;
+  if (std::string sum = sum_word(word); !sum.empty()) return sum;
   if (word == "is_nan" || word == "is_inf") return shader_.math_function(word, request_.scalars);
   if (word.ends_with("_s")) {
     double number = 0;
