@@ -431,9 +431,15 @@ int linear_iterations_of(const Problem& problem, const SolverOptions& options) {
 
 /// The linear solver of the module; empty for its own choice.
 std::string linear_solver_of(const SolverOptions& options) {
-  if (options.linear_solver == LinearSolver::automatic)
-    return options.preconditioner == Preconditioner::automatic ? "" : "cg";
-  return options.linear_solver == LinearSolver::pcg ? "cg" : "factor";
+  switch (form_of(options.linear_solver)) {
+    case LinearForm::undecided:
+      return options.preconditioner == Preconditioner::automatic ? "" : "cg";
+    case LinearForm::products: return "cg";
+    case LinearForm::factor:
+    case LinearForm::elimination:
+    case LinearForm::jacobian: break;  // exact steps
+  }
+  return "factor";
 }
 
 /// Defaults of solves; names are those of the module, which knows the library's defaults.

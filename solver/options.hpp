@@ -98,12 +98,29 @@ enum class LinearSolver {
 #define TG_LINEAR_SOLVER(row, ...) row,
 #include "options.def"
 };
-inline constexpr EnumRow<LinearSolver> kLinearSolvers[] = {
+/// What a linear solver works on. All that decide about solvers, report on them or name those of
+/// other programs ask for this; only the functions that make one ask which solver it is.
+enum class LinearForm {
+  jacobian,     ///< the Jacobian in tangent spaces, on the host alone (host/tangent_system.hpp)
+  products,     ///< products with JᵀJ or the Hessian, with a preconditioner
+  factor,       ///< a factor of JᵀJ or the Hessian
+  elimination,  ///< the Schur complement of blocks that do not meet
+  undecided,    ///< `automatic` alone
+};
+struct LinearSolverRow {
+  LinearSolver value;
+  std::string_view name, help = {}, alias = {};
+  LinearForm form = LinearForm::jacobian;
+};
+inline constexpr LinearSolverRow kLinearSolvers[] = {
 #define TG_LINEAR_SOLVER(row, ...) {.value = LinearSolver::row, .name = #row, __VA_ARGS__},
 #include "options.def"
 };
 TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
+constexpr LinearForm form_of(LinearSolver solver) {
+  return kLinearSolvers[static_cast<std::size_t>(solver)].form;
+}
 
 /// The backend on which `cholesky` factorises the normal equations (plan/step_times.hpp). Naming
 /// the device selects cholesky if linear_solver is automatic.

@@ -98,7 +98,8 @@ std::string backend_part(const Summary& s) {
   out += row("Linear solver", std::string(linear_solver_name(s)));
   if (!s.linear_solver_note.empty()) out += formatted("  why: %s\n", s.linear_solver_note.c_str());
   out += prediction_part(s);
-  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
+  const LinearForm form = form_of(s.linear_solver);
+  if (form == LinearForm::factor && !takes_energies(step_method(s))) {
     out += row("Factor", std::string(name(s.factor)));
     if (!s.factor_note.empty()) out += formatted("  why: %s\n", s.factor_note.c_str());
     if (s.factor_bytes > 0) {
@@ -106,7 +107,7 @@ std::string backend_part(const Summary& s) {
              row("  predicted by its plan", s.predicted_factor_bytes);
     }
   }
-  if (s.linear_solver == LinearSolver::pcg && !takes_energies(step_method(s))) {
+  if (form == LinearForm::products && !takes_energies(step_method(s))) {
     out += row("Preconditioner", std::string(name(s.preconditioner)));
     if (!s.preconditioner_note.empty())
       out += formatted("  why: %s\n", s.preconditioner_note.c_str());

@@ -126,7 +126,8 @@ void add_backend(Json& json, const Summary& s) {
                                              {"expected_pcg", s.expected_pcg_seconds},
                                              {"measured", s.linear_seconds_of_step()}};
   }
-  if (s.linear_solver == LinearSolver::cholesky && !takes_energies(step_method(s))) {
+  const LinearForm form = form_of(s.linear_solver);
+  if (form == LinearForm::factor && !takes_energies(step_method(s))) {
     json["factor"] = name(s.factor);
     json["factor_note"] = s.factor_note;
     if (s.factor_bytes > 0) {
@@ -134,7 +135,7 @@ void add_backend(Json& json, const Summary& s) {
       json["predicted_factor_bytes"] = s.predicted_factor_bytes;
     }
   }
-  if (s.linear_solver == LinearSolver::pcg && !takes_energies(step_method(s))) {
+  if (form == LinearForm::products && !takes_energies(step_method(s))) {
     json["preconditioner"] = name(s.preconditioner);
     json["preconditioner_note"] = s.preconditioner_note;
     json["normal_matrix"] = name(s.normal_matrix);

@@ -410,10 +410,10 @@ class Problem:
         progress : bool
             Shows a progress bar, by tqdm if it is there.
         **options
-            backend 'automatic', 'cpu' or 'vulkan'; precision 'f64', 'f32' or 'mixed'; method 'lm',
-            'gn', 'dogleg', 'lbfgs', 'newton' and those of SolverOptions; linear_solver
-            'automatic', 'pcg', 'cholesky', 'schur', 'dense'; max_iterations, function_tolerance, gradient_tolerance,
-            parameter_tolerance, threads, device, deterministic, and the other SolverOptions.
+            Fields of SolverOptions: backend 'automatic', 'cpu' or 'vulkan'; precision 'f64', 'f32'
+            or 'mixed'; method, such as 'lm' or 'newton'; linear_solver, such as 'pcg';
+            max_iterations, function_tolerance, gradient_tolerance, parameter_tolerance, threads,
+            device, deterministic, and the others.
 
         Ctrl-C ends the solve after its step; the summary's `interrupted` is then true. Other threads
         of Python run meanwhile.

@@ -142,7 +142,7 @@ void minimize_newton(Engines& engines, const ProblemModel& problem_model,
                      const Objective& objective, RowModel& rows, std::span<double> x,
                      const SolverOptions& options, Summary& summary, Checkpoints* checkpoints) {
   const runtime::Model& model = problem_model.model;
-  if (options.linear_solver == LinearSolver::pcg) {
+  if (form_of(options.linear_solver) == LinearForm::products) {
     TruncatedNewton direction(engines, model, rows, options.max_linear_iterations,
                               options.linear_tolerance);
     descend(objective, direction, x, options, summary, {}, checkpoints);
@@ -506,7 +506,7 @@ void minimize_cost(Engines& engines, const ProblemModel& model, std::span<double
 bool prepare_cost(Engines& engines, const ProblemModel& model, const SolverOptions& options) {
   using runtime::Pass;
   std::vector<Pass> passes = {Pass::cost, Pass::cost_gradient};
-  const bool products = options.linear_solver == LinearSolver::pcg;
+  const bool products = form_of(options.linear_solver) == LinearForm::products;
   if (options.method == Method::newton) passes.push_back(products ? Pass::hvp : Pass::hessian);
   const bool is_descent = options.method == Method::lbfgs || options.method == Method::newton;
   if (is_descent && RowModel::exists_for(model)) passes.push_back(Pass::jacobian);

@@ -2,7 +2,6 @@
 #include "host_step.hpp"
 
 #include <Eigen/Eigenvalues>
-#include <Eigen/QR>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,11 +9,8 @@
 #include <utility>
 
 #include "../../ir/machine/state_record.hpp"
-#include "../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
-#include "../../runtime/profile.hpp"
 #include "../linear/factor/dense_rows.hpp"
-#include "../linear/factor/factorization.hpp"
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
 #include "../plan/decide.hpp"
@@ -23,7 +19,6 @@
 namespace topograd {
 namespace {
 
-namespace cpu = runtime::cpu;
 using Vector = Eigen::VectorXd;
 
 using Clock = std::chrono::steady_clock;
@@ -40,146 +35,6 @@ std::span<const double> span_of(const Vector& v) {
 }
 
 }  // namespace
-
-struct DampedSystem::Impl {
-  Impl(LinearSolver which, const cpu::CpuWork& of, EliminationHint first,
-       const std::optional<SchurIteration>& bounds)
-      : work(of),
-        kind(host_solver(which, !first.empty(), false)),
-        may_eliminate(which == LinearSolver::automatic && first.empty()),
-        hint(std::move(first)),
-        limits(bounds) {}
-
-  std::optional<Vector> cholesky(const Vector& damping, const DampedRequest& request) {
-    if (!factor) analyse();
-    if (limits) {
-      limits->tolerance = request.tolerance;
-      limits->max_iterations = request.max_iterations;
-      factor->stop_at(*limits);
-    }
-    add_damping(damping);
-    if (!factor->factor(damped)) return std::nullopt;
-    Vector y = factor->solve(right);
-    iterations = factor->iterations();
-    return y;
-  }
-
-  void analyse() {
-    Elimination elimination;
-    if (kind == LinearSolver::schur || may_eliminate)
-      elimination = find_elimination(scaled, block_of, hint);
-    if (may_eliminate) kind = host_solver(LinearSolver::automatic, false, elimination.pays());
-    may_eliminate = false;
-    factor = kind == LinearSolver::schur
-                 ? make_schur_factorization(scaled, elimination, work, limits)
-                 : make_sparse_factorization(scaled, work);
-  }
-
-  std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
-    add_damping(damping);
-    const Eigen::Index n = right.size();
-    auto matrix = cpu::product_by<double>([this, n](const double* p, double* q) {
-      const Eigen::Map<const Vector> from(p, n);
-      Eigen::Map<Vector> to(q, n);
-      to.noalias() = damped.selfadjointView<Eigen::Lower>() * from;
-      return from.dot(to);
-    });
-    const Vector inverse =
-        (diagonal + damping).unaryExpr([](double d) { return d != 0 ? 1 / d : 1; });
-    cpu::DiagonalPreconditioner<double> jacobi({inverse.data(), static_cast<std::size_t>(n)});
-    vectors.resize(static_cast<std::size_t>(n));
-    std::copy_n(right.data(), n, vectors.residual.data());
-    Vector y(n);
-    const cpu::CgReport report = cpu::conjugate_gradients(pool, matrix, jacobi, vectors, y.data(),
-                                                          {.tolerance = request.tolerance,
-                                                           .max_iterations = request.max_iterations,
-                                                           .order = cpu::SumOrder::packets});
-    // The one that reached the tolerance is not counted, as in Eigen.
-    iterations = report.end == cpu::CgEnd::converged ? std::max(0, report.iterations - 1)
-                                                     : report.iterations;
-    if (report.end == cpu::CgEnd::breakdown) return std::nullopt;
-    return y;
-  }
-
-  /// [J S; √d] y = [−r; 0] by a QR decomposition that finds its rank: least squares of least effort
-  /// on the normal equations' precision.
-  std::optional<Vector> dense(const Vector& damping) const {
-    const DampedRows rows = damped_rows(J, residuals, damping);
-    return Eigen::ColPivHouseholderQR<Eigen::MatrixXd>(rows.matrix).solve(rows.right);
-  }
-
-  void add_damping(const Vector& damping) {
-    damped = scaled;
-    for (Eigen::Index k = 0; k < damping.size(); ++k)
-      damped.valuePtr()[damped.outerIndexPtr()[k]] += damping[k];
-  }
-
-  cpu::CpuWork work;
-  LinearSolver kind;
-  bool may_eliminate = false;  // automatic, until the pattern is known
-  EliminationHint hint;
-  std::optional<SchurIteration> limits;
-  int iterations = 0;
-  cpu::Pool pool{1};
-  cpu::CgVectors<double> vectors;
-  SparseMatrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
-  Eigen::MatrixXd J;            // dense: J S
-  Vector right, residuals, diagonal;
-  std::vector<std::uint32_t> block_of;  // by column
-  std::unique_ptr<Factorization> factor;
-};
-
-DampedSystem::DampedSystem(LinearSolver kind, const cpu::CpuWork& work, EliminationHint hint,
-                           const std::optional<SchurIteration>& limits)
-    : impl_(std::make_unique<Impl>(kind, work, std::move(hint), limits)) {}
-DampedSystem::~DampedSystem() = default;
-DampedSystem& DampedSystem::operator=(DampedSystem&&) noexcept = default;
-
-LinearSolver DampedSystem::kind() const { return impl_->kind; }
-const Vector& DampedSystem::diagonal() const { return impl_->diagonal; }
-int DampedSystem::iterations() const { return impl_->iterations; }
-
-void DampedSystem::set(TangentJacobian& jacobian, const Vector& scale, const Vector& gradient,
-                       const Vector& residuals) {
-  const runtime::TimedPass timed(runtime::TimedWork::cpu, "normal_equations");
-  Impl& s = *impl_;
-  s.right = -scale.cwiseProduct(gradient);
-  if (s.kind == LinearSolver::dense) {
-    s.J = jacobian.dense() * scale.asDiagonal();
-    s.residuals = residuals;
-    s.diagonal = s.J.colwise().squaredNorm();
-    return;
-  }
-  s.scaled = jacobian.normal();
-  if (!s.factor) s.block_of = jacobian.block_of_column();
-  for (Eigen::Index c = 0; c < s.scaled.cols(); ++c)
-    for (SparseMatrix::InnerIterator it(s.scaled, c); it; ++it)
-      it.valueRef() *= scale[c] * scale[it.row()];
-  // Rows ascend and the triangle is the lower one: the diagonal comes first.
-  s.diagonal.resize(s.scaled.cols());
-  for (Eigen::Index c = 0; c < s.scaled.cols(); ++c)
-    s.diagonal[c] = s.scaled.valuePtr()[s.scaled.outerIndexPtr()[c]];
-}
-
-std::optional<Vector> DampedSystem::solve(const Vector& damping, const DampedRequest& request) {
-  const runtime::TimedPass timed(runtime::TimedWork::cpu, "factor");
-  impl_->iterations = 0;
-  std::optional<Vector> y;
-  switch (impl_->kind) {
-    case LinearSolver::dense: y = impl_->dense(damping); break;
-    case LinearSolver::pcg: y = impl_->conjugate_gradients(damping, request); break;
-    case LinearSolver::automatic:
-    case LinearSolver::cholesky:
-    case LinearSolver::schur: y = impl_->cholesky(damping, request); break;
-  }
-  if (y && !y->allFinite()) y.reset();
-  return y;
-}
-
-double DampedSystem::quadratic(const Vector& v) const {
-  if (impl_->kind == LinearSolver::dense) return (impl_->J * v).squaredNorm();
-  return v.dot(impl_->scaled.selfadjointView<Eigen::Lower>() * v);
-}
 
 Eigen::VectorXd dogleg_step(const Eigen::VectorXd& gradient, const Eigen::VectorXd& gauss_newton,
                             double radius, const Quadratic& quadratic) {
@@ -248,8 +103,14 @@ HostStep::HostStep(HostEngine& engine, const runtime::Model& model, const Solver
       model_(model),
       options_(options),
       hint_(std::move(hint)),
-      system_(options.linear_solver, work_of(options), hint_, schur_iteration(options)) {}
+      system_(make_system()) {}
 HostStep::~HostStep() = default;
+
+std::unique_ptr<TangentSystem> HostStep::make_system() const {
+  return make_tangent_system(
+      options_.linear_solver,
+      {.work = work_of(options_), .hint = hint_, .limits = schur_iteration(options_)});
+}
 
 std::vector<runtime::Need> HostStep::needs() const {
   using runtime::Need;
@@ -261,8 +122,7 @@ std::vector<runtime::Need> HostStep::needs() const {
 void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, engine_.space(), engine_.host());
-    system_ =
-        DampedSystem(options_.linear_solver, work_of(options_), hint_, schur_iteration(options_));
+    system_ = make_system();
     revision_ = model_.revision;
   }
   engine_.evaluate_host();
@@ -275,7 +135,7 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   cost_ = point.cost;
   set_scale(norms);
   Vector residuals;
-  if (system_.kind() == LinearSolver::dense) {
+  if (system_->reads_residuals()) {
     residuals.resize(static_cast<Eigen::Index>(model_.rows));
     engine_.residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
   }
@@ -284,7 +144,7 @@ void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
     for (std::uint32_t k = 0; k < x.size(); ++k)
       if (engine_.space().is_active(k, x, g)) free_scale_[engine_.space().column(k)] = 0;
   }
-  system_.set(*jacobian_, free_scale_, gradient, residuals);
+  system_->set(*jacobian_, free_scale_, gradient, residuals);
   gradient_ = free_scale_.cwiseProduct(gradient);
   have_gauss_newton_ = std::exchange(keeps_gauss_newton_, false);
   add_scaled_norms(x, norms, point);
@@ -343,7 +203,7 @@ runtime::StepReport HostStep::move(double length) {
 
 /// diag(S JᵀJ S), clamped.
 Vector HostStep::damping_diagonal(const runtime::StepRequest& request) const {
-  const Vector& diagonal = system_.diagonal();
+  const Vector& diagonal = system_->diagonal();
   const bool small = diagonal.size() <= static_cast<Eigen::Index>(kLargestReadBack);
   const double least = request.keeps_damping && small
                            ? std::max(request.min_diagonal, runtime::kLeastDiagonalOfSmall)
@@ -354,13 +214,13 @@ Vector HostStep::damping_diagonal(const runtime::StepRequest& request) const {
 /// (S JᵀJ S + λ clamp(diag)) y = −S g.
 std::optional<Vector> HostStep::damped(const runtime::StepRequest& request) {
   const Vector diagonal = damping_diagonal(request);
-  return system_.solve(request.lambda * diagonal,
-                       {request.linear_tolerance, request.max_linear_iterations});
+  return system_->solve(request.lambda * diagonal,
+                        {request.linear_tolerance, request.max_linear_iterations});
 }
 
 /// min ‖J S y + r‖, by a QR decomposition that finds the rank; nothing for large Jacobians.
 std::optional<HostStep::Undamped> HostStep::undamped() {
-  const auto unknowns = static_cast<std::uint64_t>(system_.diagonal().size());
+  const auto unknowns = static_cast<std::uint64_t>(system_->diagonal().size());
   if (unknowns * model_.rows > kLargestJacobian) return std::nullopt;
   Vector residuals(static_cast<Eigen::Index>(model_.rows));
   engine_.residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
@@ -380,7 +240,7 @@ bool HostStep::find_gauss_newton(const runtime::StepRequest& request) {
   radius_scale_ = damping_diagonal(request).cwiseSqrt();
   steepest_ = gradient_.cwiseQuotient(radius_scale_);
   for (; mu_ <= kLargestMu; mu_ *= kMuFactor) {
-    const std::optional<Vector> y = system_.solve(
+    const std::optional<Vector> y = system_->solve(
         mu_ * radius_scale_.cwiseAbs2(), {request.linear_tolerance, request.max_linear_iterations});
     if (!y) continue;
     gauss_newton_ = radius_scale_.cwiseProduct(*y);
@@ -394,7 +254,7 @@ bool HostStep::find_gauss_newton(const runtime::StepRequest& request) {
 std::optional<Vector> HostStep::dogleg(const runtime::StepRequest& request) {
   if (!find_gauss_newton(request)) return std::nullopt;
   const Quadratic quadratic = [this](const Vector& v) {
-    return system_.quadratic(v.cwiseQuotient(radius_scale_));
+    return system_->quadratic(v.cwiseQuotient(radius_scale_));
   };
   const auto step = options_.dogleg_type == DoglegType::subspace ? subspace_step : dogleg_step;
   return step(steepest_, gauss_newton_, 1 / request.lambda, quadratic);
@@ -415,7 +275,7 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   if (y) {
     scaled_norm = y->norm();
     if (by_dogleg && !exact) y = y->cwiseQuotient(radius_scale_);
-    decrease = exact ? exact->decrease : -gradient_.dot(*y) - system_.quadratic(*y) / 2;
+    decrease = exact ? exact->decrease : -gradient_.dot(*y) - system_->quadratic(*y) / 2;
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (by_dogleg && request.lambda > 0 && !(decrease > 0)) {
@@ -433,7 +293,7 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   }
   report.model_decrease = decrease;
   report.scaled_step_norm = scaled_norm;
-  report.linear_iterations = system_.iterations();
+  report.linear_iterations = system_->iterations();
   report.linear_seconds = seconds;
   return report;
 }

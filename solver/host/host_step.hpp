@@ -10,57 +10,13 @@
 #include <vector>
 
 #include "../../runtime/model/model.hpp"
-#include "../linear/factor/factorization.hpp"
 #include "../linear/step_solver.hpp"
 #include "../options.hpp"
 #include "host_engine.hpp"
 #include "tangent_jacobian.hpp"
+#include "tangent_system.hpp"
 
 namespace topograd {
-
-/// Parameters of one linear solve.
-struct DampedRequest {
-  double tolerance = 1e-5;   ///< conjugate gradients: ‖residual‖ / ‖right side‖
-  int max_iterations = 500;  ///< likewise
-};
-
-/// Solves (S JᵀJ S + diag(d)) y = −S g for the Jacobian that it was last given, S a column scaling.
-class DampedSystem {
- public:
-  ///   kind     cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
-  ///            cholesky
-  ///   work     threads and bits of factorisations
-  ///   hint     blocks for schur to eliminate; automatic is schur then
-  ///   limits   of schur by conjugate gradients; else it is by a factor
-  DampedSystem(LinearSolver kind, const runtime::cpu::CpuWork& work, EliminationHint hint = {},
-               const std::optional<SchurIteration>& limits = {});
-  ~DampedSystem();
-  DampedSystem& operator=(DampedSystem&&) noexcept;
-
-  LinearSolver kind() const;
-  /// A new point.
-  ///
-  ///   scale      by column, > 0
-  ///   gradient   Jᵀr
-  ///   residuals  r of the whole problem; read by dense
-  void set(TangentJacobian& jacobian, const Eigen::VectorXd& scale, const Eigen::VectorXd& gradient,
-           const Eigen::VectorXd& residuals);
-  /// Nothing if the matrix is singular in working precision.
-  ///
-  ///   damping  by column, >= 0
-  std::optional<Eigen::VectorXd> solve(const Eigen::VectorXd& damping,
-                                       const DampedRequest& request);
-  /// vᵀ S JᵀJ S v.
-  double quadratic(const Eigen::VectorXd& v) const;
-  /// Diagonal of S JᵀJ S.
-  const Eigen::VectorXd& diagonal() const;
-  /// Iterations of conjugate gradients in the last solve.
-  int iterations() const;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
 
 /// v ↦ vᵀ B v, B the model's symmetric positive semidefinite matrix.
 using Quadratic = std::function<double(const Eigen::VectorXd&)>;
@@ -92,7 +48,7 @@ class HostStep final : public StepSolver {
            EliminationHint hint = {});
   ~HostStep() override;
 
-  LinearSolver kind() const override { return system_.kind(); }
+  LinearSolver kind() const override { return system_->kind(); }
   /// Evaluations alone: the engine makes no steps.
   std::vector<runtime::Need> needs() const override;
   void begin_solve() override {
@@ -127,12 +83,13 @@ class HostStep final : public StepSolver {
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
   std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
   bool find_gauss_newton(const runtime::StepRequest& request);
+  std::unique_ptr<TangentSystem> make_system() const;
 
   HostEngine& engine_;
   const runtime::Model& model_;
   const SolverOptions options_;
   EliminationHint hint_;
-  DampedSystem system_;
+  std::unique_ptr<TangentSystem> system_;
   std::unique_ptr<TangentJacobian> jacobian_;
   std::uint64_t revision_ = 0;   // of the model that jacobian_ describes
   Eigen::VectorXd found_scale_;  // by the norms so far, 0 for columns of zeros; empty: no point yet

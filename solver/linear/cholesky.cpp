@@ -40,7 +40,7 @@ bool may_correct(const runtime::Engine& engine, const runtime::StepRequest& requ
 
 Elimination elimination_for(LinearSolver kind, const runtime::Model& model,
                             const EliminationHint& hint) {
-  return kind == LinearSolver::cholesky ? Elimination{} : find_elimination(model, hint);
+  return form_of(kind) == LinearForm::factor ? Elimination{} : find_elimination(model, hint);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -195,17 +196,38 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
   }
 }
 
+namespace {
+
+constexpr auto solvers_of(LinearForm form) {
+  return std::ranges::count(rows_of(LinearSolver{}), form, &LinearSolverRow::form);
+}
+// make() has one solver for each of these.
+static_assert(solvers_of(LinearForm::products) == 1 && solvers_of(LinearForm::factor) == 1 &&
+              solvers_of(LinearForm::elimination) == 1);
+
+}  // namespace
+
 std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
-  const bool factors = choice.by_engine && choice.kind == LinearSolver::cholesky;
+  const LinearForm form = form_of(choice.kind);
+  const bool factors = choice.by_engine && form == LinearForm::factor;
   if (!factors && choice.system.device_factor) runtime::factorize(engine_, false);
-  if (choice.kind == LinearSolver::pcg) {
-    if (!model_.lower.empty()) return std::make_unique<ProjectedPcgStep>();
-    return std::make_unique<PcgStep>(model_, choice.forcing, work_of(options_));
+  switch (form) {
+    case LinearForm::products:
+      if (!model_.lower.empty()) return std::make_unique<ProjectedPcgStep>();
+      return std::make_unique<PcgStep>(model_, choice.forcing, work_of(options_));
+    case LinearForm::factor:
+      if (factors) return std::make_unique<FactorStep>(model_, work_of(options_));
+      break;
+    case LinearForm::elimination:
+      if (choice.by_engine)
+        return std::make_unique<SchurStep>(model_, std::move(*elimination_), work_of(options_),
+                                           hint_, schur_iteration(options_));
+      break;
+    case LinearForm::jacobian:
+    case LinearForm::undecided:
+      throw Error(ErrorCode::Internal,
+                  "solve: no engine makes steps by " + std::string(name(choice.kind)));
   }
-  if (factors) return std::make_unique<FactorStep>(model_, work_of(options_));
-  if (choice.by_engine)
-    return std::make_unique<SchurStep>(model_, std::move(*elimination_), work_of(options_), hint_,
-                                       schur_iteration(options_));
   if (factor_) return std::move(factor_);
   // An elimination that was found to pay is searched again when the model changes, and may not pay
   // then.

@@ -141,18 +141,19 @@ class LinearRules {
         on_device_(plan.backend.backend != Backend::cpu) {}
 
   void decide() {
-    const LinearSolver asked = options_.linear_solver;
     if (system_.unknowns == 0) return iterate(LinearReason::nothing_to_solve);
-    if (asked == LinearSolver::pcg) return iterate(LinearReason::asked_for);
-    if (asked == LinearSolver::automatic && options_.factor == FactorPlace::device)
-      return factor(LinearReason::asked_for);
-    if (asked == LinearSolver::automatic) {
-      if (options_.preconditioner != Preconditioner::automatic)
-        return iterate(LinearReason::preconditioner);
-      if (!system_.hinted) return decide_automatic();
-    } else if (asked != LinearSolver::schur) {
-      // dense is for the host's steps; with nothing to move it comes here.
-      return factor(LinearReason::asked_for);
+    switch (form_of(options_.linear_solver)) {
+      case LinearForm::products: return iterate(LinearReason::asked_for);
+      case LinearForm::factor:
+      case LinearForm::jacobian:  // is for the host's steps; with nothing to move it comes here
+        return factor(LinearReason::asked_for);
+      case LinearForm::undecided:
+        if (options_.factor == FactorPlace::device) return factor(LinearReason::asked_for);
+        if (options_.preconditioner != Preconditioner::automatic)
+          return iterate(LinearReason::preconditioner);
+        if (!system_.hinted) return decide_automatic();
+        break;
+      case LinearForm::elimination: break;
     }
     if (!system_.elimination) return ask(Fact::elimination);
     if (on_device_ && !system_.on_device) return ask(Fact::device_elimination);
@@ -161,10 +162,14 @@ class LinearRules {
 
   /// Newton's method solves by a factor of projected Hessians, or by products.
   void decide_newton() {
-    const LinearSolver asked = options_.linear_solver;
     plan_.linear.of_hessian = true;
-    if (asked == LinearSolver::pcg) return iterate(LinearReason::asked_for);
-    if (asked != LinearSolver::automatic) return factor(LinearReason::asked_for);
+    switch (form_of(options_.linear_solver)) {
+      case LinearForm::products: return iterate(LinearReason::asked_for);
+      case LinearForm::factor:
+      case LinearForm::elimination:
+      case LinearForm::jacobian: return factor(LinearReason::asked_for);
+      case LinearForm::undecided: break;
+    }
     if (projection_seconds(system_.work, system_.threads) >
         kDearProjection * curved_products_seconds(system_.work, system_.threads))
       return iterate(LinearReason::hessians_dear);
@@ -344,8 +349,9 @@ bool iterates_on_manifolds(const ProblemFacts& problem, const SolverOptions& opt
 
 /// The CPU's engine moves the blocks in steps of conjugate gradients.
 bool cpu_moves_blocks(const Plan& plan, const ProblemFacts& problem, const SolverOptions& options) {
-  return (options.linear_solver == LinearSolver::pcg || iterates_on_manifolds(problem, options)) &&
-         !plan.precision.mixed() && plan.precision.point == Precision::f64;
+  const bool asked = form_of(options.linear_solver) == LinearForm::products;
+  return (asked || iterates_on_manifolds(problem, options)) && !plan.precision.mixed() &&
+         plan.precision.point == Precision::f64;
 }
 
 /// The host has to make the steps that it is wanted for, whatever would solve for them elsewhere.
@@ -357,11 +363,12 @@ bool only_host(const Plan& plan, const ProblemFacts& problem, const SolverOption
   } else if (!problem.needs.are_only_bounds()) {
     return true;
   }
-  if (options.linear_solver == LinearSolver::pcg) return false;
+  const LinearForm form = form_of(options.linear_solver);
+  if (form == LinearForm::products) return false;
   if (!on_device && problem.needs.manifolds) return false;  // by iterations
   // On the CPU a factor is better, and the host's. Eliminations on a device go without bounds and
   // manifolds.
-  return options.linear_solver == LinearSolver::schur || !on_device;
+  return form == LinearForm::elimination || !on_device;
 }
 
 /// A factor that is to be on a device is not made elsewhere, unless the device failed.
@@ -369,7 +376,7 @@ void refuse_other_factor(const Plan& plan, const SolverOptions& options,
                          const MachineFacts& machine) {
   const LinearChoice& linear = plan.linear;
   if (options.factor != FactorPlace::device || plan.next != Fact::none || machine.failure) return;
-  if (linear.by_engine && linear.kind == LinearSolver::cholesky) return;
+  if (linear.by_engine && form_of(linear.kind) == LinearForm::factor) return;
   if (linear.reason == LinearReason::nothing_to_solve) return;
   throw Error(ErrorCode::Unsupported,
               "factor device: " + lack_of_device_factor(plan) + "; use factor host or automatic");
@@ -385,8 +392,8 @@ void decide_steps(Plan& plan, const ProblemFacts& problem, const SolverOptions& 
   plan.steps = only ? StepBackend::host : StepBackend::engine;
   if (takes_energies(options.method)) {
     if (options.method == Method::newton) return rules.decide_newton();
-    const bool pcg = options.linear_solver == LinearSolver::pcg;
-    linear.kind = pcg ? LinearSolver::pcg : LinearSolver::cholesky;
+    const bool products = form_of(options.linear_solver) == LinearForm::products;
+    linear.kind = products ? LinearSolver::pcg : LinearSolver::cholesky;
     linear.reason = LinearReason::from_gradients;
     return;
   }
@@ -430,7 +437,7 @@ Plan decide(const ProblemFacts& problem, const SolverOptions& options,
 }
 
 bool iterates_anyway(const SolverOptions& options, std::uint64_t unknowns) {
-  if (options.linear_solver == LinearSolver::pcg) return true;
+  if (form_of(options.linear_solver) == LinearForm::products) return true;
   if (options.linear_solver != LinearSolver::automatic || options.factor == FactorPlace::device)
     return false;
   if (options.preconditioner != Preconditioner::automatic) return true;
@@ -443,7 +450,7 @@ LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays) {
 }
 
 bool iterates_on_schur(const SolverOptions& options) {
-  return options.linear_solver == LinearSolver::schur &&
+  return form_of(options.linear_solver) == LinearForm::elimination &&
          options.preconditioner == Preconditioner::block_jacobi;
 }
 

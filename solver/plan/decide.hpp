@@ -87,7 +87,9 @@ struct MachineFacts {
 /// Reasons for steps on the host.
 struct HostNeeds {
   bool bounds = false, manifolds = false, host_residuals = false;  ///< of the problem
-  bool dogleg = false, dense = false;                              ///< of the options
+  bool dogleg = false;                                             ///< of the options
+  /// The linear solver of the options if it has LinearForm::jacobian, else automatic.
+  LinearSolver solver = LinearSolver::automatic;
 
   bool any() const { return *this != HostNeeds{}; }
   bool are_only_bounds() const { return *this == HostNeeds{.bounds = true}; }

@@ -85,11 +85,12 @@ std::string eliminated_text(const LinearChoice& choice) {
 
 std::string asked_text(const LinearChoice& choice, bool on_device) {
   const SystemFacts& system = choice.system;
-  if (choice.kind == LinearSolver::pcg) return "asked for";
-  const bool by_blocks = choice.kind == LinearSolver::schur;
+  const LinearForm form = form_of(choice.kind);
+  if (form == LinearForm::products) return "asked for";
+  const bool by_blocks = form == LinearForm::elimination;
   std::string out = "asked for";
   if (by_blocks && system.hinted) out += " in the order given";
-  if (choice.by_engine && choice.kind == LinearSolver::cholesky) return out;
+  if (choice.by_engine && form == LinearForm::factor) return out;
   if (choice.by_engine) return out + "; on the device, " + text(system.on_device->why);
   if (on_device) out += "; Jacobian and gradient are read back at each accepted point";
   if (by_blocks) out += "; " + eliminated_text(choice);
@@ -98,8 +99,9 @@ std::string asked_text(const LinearChoice& choice, bool on_device) {
 }
 
 std::string newton_text(const LinearChoice& choice) {
-  std::string solver = choice.kind == LinearSolver::pcg ? "on products with the Hessian"
-                                                        : "of projected Hessians, on the host";
+  std::string solver = form_of(choice.kind) == LinearForm::products
+                           ? "on products with the Hessian"
+                           : "of projected Hessians, on the host";
   const std::string size = std::to_string(choice.system.unknowns) + " unknowns";
   switch (choice.reason) {
     case LinearReason::asked_for:
@@ -167,12 +169,11 @@ std::string lack_of_device_factor(const Plan& plan) {
     return "the backend is cpu (" + backend_text(plan.backend) + ")";
   if (choice.of_hessian) return "newton factorises Hessians on the host";
   if (choice.reason == LinearReason::from_gradients) return "steps come from gradients";
-  if (choice.kind == LinearSolver::cholesky && choice.system.device_factor &&
-      !choice.system.device_factor->possible)
+  const bool factors = form_of(choice.kind) == LinearForm::factor;
+  if (factors && choice.system.device_factor && !choice.system.device_factor->possible)
     return text(choice.system.device_factor->why);
   if (choice.needs.any()) return "steps are made on the host (" + text(choice.needs) + ")";
-  if (choice.kind != LinearSolver::cholesky)
-    return "the linear solver is " + std::string(name(choice.kind));
+  if (!factors) return "the linear solver is " + std::string(name(choice.kind));
   return text(choice.system.device_factor->why);
 }
 
@@ -265,7 +266,7 @@ std::string text(const HostNeeds& needs) {
   add(needs.manifolds, "manifolds");
   add(needs.host_residuals, "residuals on the host");
   add(needs.dogleg, "dogleg");
-  add(needs.dense, "dense");
+  add(needs.solver != LinearSolver::automatic, name(needs.solver));
   return out;
 }
 

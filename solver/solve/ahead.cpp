@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 std::vector<runtime::Need> needs_of(const StepSolver* steps) {
   if (steps == nullptr) return {};
   std::vector<runtime::Need> needs = steps->needs();
-  if (steps->kind() == LinearSolver::pcg) return needs;
+  if (form_of(steps->kind()) == LinearForm::products) return needs;
   for (const auto pass :
        {runtime::Pass::residual, runtime::Pass::gradient, runtime::Pass::jacobian})
     needs.push_back(runtime::Need::evaluation(pass));

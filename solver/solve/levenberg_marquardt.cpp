@@ -300,7 +300,7 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
   const double begin = control_.elapsed();
   runtime::StepRequest asked = request();
   // Conjugate gradients need some damping where columns are zero.
-  if (asked.lambda == 0 && solver.kind() == LinearSolver::pcg)
+  if (asked.lambda == 0 && form_of(solver.kind()) == LinearForm::products)
     asked.lambda = 1 / options_.max_trust_region_radius;
   Trial trial = here_->try_step(asked);
   const double share = damped_share(trial.report);

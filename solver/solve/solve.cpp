@@ -445,7 +445,8 @@ struct Solver::Impl {
     facts.nothing_free = space.size() == 0;
     if (!facts.nothing_free) {
       facts.needs.dogleg = options.method == Method::dogleg;
-      facts.needs.dense = options.linear_solver == LinearSolver::dense;
+      if (form_of(options.linear_solver) == LinearForm::jacobian)
+        facts.needs.solver = options.linear_solver;
     }
     if (facts.want_host()) state_.summary.unknowns = space.size();
   }

@@ -120,9 +120,9 @@ void Report(const topograd::Summary& from, Solver::Summary& to) {
   to.num_successful_steps = from.num_successful_steps + 1;  // Ceres counts the start
   to.num_unsuccessful_steps = from.num_unsuccessful_steps;
   to.linear_solver_type_used = UsedLinearSolver(to.linear_solver_type_given, from.linear_solver);
-  to.preconditioner_type_used = from.linear_solver == topograd::LinearSolver::pcg ? JACOBI
-                                : to.linear_solver_type_used == ITERATIVE_SCHUR   ? SCHUR_JACOBI
-                                                                                  : IDENTITY;
+  to.preconditioner_type_used = to.linear_solver_type_used == CGNR              ? JACOBI
+                                : to.linear_solver_type_used == ITERATIVE_SCHUR ? SCHUR_JACOBI
+                                                                                : IDENTITY;
   to.num_linear_solves = from.num_iterations();
   to.linear_solver_time_in_seconds = from.times.linear_solver_seconds;
   to.residual_evaluation_time_in_seconds = from.times.evaluation_seconds;

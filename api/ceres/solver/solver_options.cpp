@@ -147,12 +147,13 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
 }
 
 LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver used) {
-  switch (used) {
-    case topograd::LinearSolver::pcg: return CGNR;
-    case topograd::LinearSolver::dense: return DENSE_QR;
-    case topograd::LinearSolver::schur: return Eliminates(given) ? given : SPARSE_SCHUR;
-    case topograd::LinearSolver::cholesky:
-    case topograd::LinearSolver::automatic: break;
+  using topograd::LinearForm;
+  switch (topograd::form_of(used)) {
+    case LinearForm::products: return CGNR;
+    case LinearForm::jacobian: return DENSE_QR;
+    case LinearForm::elimination: return Eliminates(given) ? given : SPARSE_SCHUR;
+    case LinearForm::factor:
+    case LinearForm::undecided: break;
   }
   return given == DENSE_NORMAL_CHOLESKY ? given : SPARSE_NORMAL_CHOLESKY;
 }

@@ -283,7 +283,7 @@ TEST(Decide, WhereStepsAreMade) {
        engine, pcg},
       {"opaque residuals", kOpaque, true, vulkan, lm, pcg, large, host, pcg},
       {"dogleg", kDogleg, true, vulkan, lm, pcg, large, host, pcg},
-      {"dense", {.dense = true}, true, vulkan, lm, dense, large, host, dense},
+      {"dense", {.solver = LinearSolver::dense}, true, vulkan, lm, dense, large, host, dense},
       {"energies", kBounds, true, vulkan, Method::lbfgs, pcg, large, host, pcg},
       {"Newton", kBounds, false, cpu, Method::newton, any, large, host, cholesky},
   };
@@ -396,7 +396,7 @@ TEST(Decide, AFactorOfADeviceKnowsBoundsAndManifolds) {
 TEST(Decide, NamesWhatAsksForTheHost) {
   EXPECT_EQ(text(HostNeeds{}), "");
   EXPECT_EQ(text(kBoth), "bounds, manifolds");
-  EXPECT_EQ(text({.host_residuals = true, .dogleg = true, .dense = true}),
+  EXPECT_EQ(text({.host_residuals = true, .dogleg = true, .solver = dense}),
             "residuals on the host, dogleg, dense");
 }
 

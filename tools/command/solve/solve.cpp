@@ -42,19 +42,18 @@ namespace {
 /// The kernels that such a solve runs, as compiled by Vulkan. Needs no device.
 std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary) {
   std::vector<std::string> passes = {"cost", "gradient"};
+  const bool products = form_of(summary.linear_solver) == LinearForm::products;
   switch (summary.step_method) {
     case Method::levenberg_marquardt:
     case Method::gauss_newton:
     case Method::dogleg:
-      if (summary.linear_solver == LinearSolver::pcg) {
+      if (products) {
         passes.insert(passes.end(), {"jtjp", "blocks"});
       } else {
         passes.push_back("jacobian");
       }
       break;
-    case Method::newton:
-      passes.push_back(summary.linear_solver == LinearSolver::pcg ? "hvp" : "hessian");
-      break;
+    case Method::newton: passes.push_back(products ? "hvp" : "hessian"); break;
     case Method::lbfgs:
     case Method::adam:
     case Method::adamw:

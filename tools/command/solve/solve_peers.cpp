@@ -18,12 +18,12 @@ namespace {
 PeerSolve::Linear linear_of(const SolverArguments& arguments, PeerSolve::Linear automatic) {
   const LinearSolver asked =
       arguments.linear.empty() ? LinearSolver::automatic : parse_linear_solver(arguments.linear);
-  switch (asked) {
-    case LinearSolver::automatic: return automatic;
-    case LinearSolver::pcg: return PeerSolve::Linear::conjugate_gradients;
-    case LinearSolver::cholesky: return PeerSolve::Linear::sparse;
-    case LinearSolver::schur: return PeerSolve::Linear::schur;
-    case LinearSolver::dense: return PeerSolve::Linear::dense;
+  switch (form_of(asked)) {
+    case LinearForm::undecided: return automatic;
+    case LinearForm::products: return PeerSolve::Linear::conjugate_gradients;
+    case LinearForm::factor: return PeerSolve::Linear::sparse;
+    case LinearForm::elimination: return PeerSolve::Linear::schur;
+    case LinearForm::jacobian: return PeerSolve::Linear::dense;
   }
   return automatic;
 }
