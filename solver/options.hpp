@@ -26,11 +26,11 @@ using codegen::Precision;
 /// The backend for kernels (plan/decide.hpp).
 enum class Backend {
 #define TG_BACKEND(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 inline constexpr EnumRow<Backend> kBackends[] = {
 #define TG_BACKEND(row, ...) {.value = Backend::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(Backend, kBackends)
 /// Throws an Error{InvalidArgument} that lists the names, as all these functions do.
@@ -39,7 +39,7 @@ Backend parse_backend(std::string_view text);
 /// Method of the solve.
 enum class Method {
 #define TG_METHOD(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 struct MethodRow {
   Method value;
@@ -49,7 +49,7 @@ struct MethodRow {
 };
 inline constexpr MethodRow kMethods[] = {
 #define TG_METHOD(row, ...) {.value = Method::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(Method, kMethods)
 Method parse_method(std::string_view text);
@@ -64,11 +64,11 @@ constexpr bool takes_constraints(Method method) {
 /// The step of dogleg.
 enum class DoglegType {
 #define TG_DOGLEG_TYPE(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 inline constexpr EnumRow<DoglegType> kDoglegTypes[] = {
 #define TG_DOGLEG_TYPE(row, ...) {.value = DoglegType::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(DoglegType, kDoglegTypes)
 DoglegType parse_dogleg_type(std::string_view text);
@@ -76,7 +76,7 @@ DoglegType parse_dogleg_type(std::string_view text);
 /// Tolerance of linear solves by conjugate gradients (step_control/step_rules.hpp).
 enum class ForcingSequence {
 #define TG_FORCING_SEQUENCE(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 struct ForcingRow {
   ForcingSequence value;
@@ -85,7 +85,7 @@ struct ForcingRow {
 };
 inline constexpr ForcingRow kForcingSequences[] = {
 #define TG_FORCING_SEQUENCE(row, ...) {.value = ForcingSequence::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(ForcingSequence, kForcingSequences)
 ForcingSequence parse_forcing_sequence(std::string_view text);
@@ -96,7 +96,7 @@ constexpr double forcing_gamma(ForcingSequence sequence) {
 /// Solver of the damped normal equations (plan/decide.hpp).
 enum class LinearSolver {
 #define TG_LINEAR_SOLVER(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 /// What a linear solver works on. All that decide about solvers, report on them or name those of
 /// other programs ask for this; only the functions that make one ask which solver it is.
@@ -114,7 +114,7 @@ struct LinearSolverRow {
 };
 inline constexpr LinearSolverRow kLinearSolvers[] = {
 #define TG_LINEAR_SOLVER(row, ...) {.value = LinearSolver::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(LinearSolver, kLinearSolvers)
 LinearSolver parse_linear_solver(std::string_view text);
@@ -126,11 +126,11 @@ constexpr LinearForm form_of(LinearSolver solver) {
 /// the device selects cholesky if linear_solver is automatic.
 enum class FactorPlace {
 #define TG_FACTOR(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 inline constexpr EnumRow<FactorPlace> kFactorPlaces[] = {
 #define TG_FACTOR(row, ...) {.value = FactorPlace::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(FactorPlace, kFactorPlaces)
 FactorPlace parse_factor_place(std::string_view text);
@@ -150,11 +150,11 @@ NormalMatrix parse_normal_matrix(std::string_view text);
 /// divisors of 0).
 enum class DomainPolicy {
 #define TG_DOMAIN_POLICY(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 inline constexpr EnumRow<DomainPolicy> kDomainPolicies[] = {
 #define TG_DOMAIN_POLICY(row, ...) {.value = DomainPolicy::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(DomainPolicy, kDomainPolicies)
 DomainPolicy parse_domain_policy(std::string_view text);
@@ -162,11 +162,11 @@ DomainPolicy parse_domain_policy(std::string_view text);
 /// Treatment of a problem whose parts share no free unknown (methods.md).
 enum class Components {
 #define TG_COMPONENTS(row, ...) row,
-#include "options.def"
+#include "option_values.def"
 };
 inline constexpr EnumRow<Components> kComponents[] = {
 #define TG_COMPONENTS(row, ...) {.value = Components::row, .name = #row, __VA_ARGS__},
-#include "options.def"
+#include "option_values.def"
 };
 TG_ENUM_TABLE(Components, kComponents)
 Components parse_components(std::string_view text);

@@ -197,7 +197,7 @@ std::unique_ptr<TangentSystem> make_tangent_dense(TangentSystemSetup /*setup*/) 
 std::unique_ptr<TangentSystem> make_tangent_system(LinearSolver kind, TangentSystemSetup setup) {
   constexpr std::unique_ptr<TangentSystem> (*kMakers[])(TangentSystemSetup) = {
 #define TG_LINEAR_SOLVER(row, ...) make_tangent_##row,
-#include "../options.def"
+#include "../option_values.def"
   };
   return kMakers[static_cast<std::size_t>(kind)](std::move(setup));
 }

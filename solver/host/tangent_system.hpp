@@ -69,6 +69,6 @@ struct TangentSystemSetup {
 std::unique_ptr<TangentSystem> make_tangent_system(LinearSolver kind, TangentSystemSetup setup);
 #define TG_LINEAR_SOLVER(row, ...) \
   std::unique_ptr<TangentSystem> make_tangent_##row(TangentSystemSetup setup);
-#include "../options.def"
+#include "../option_values.def"
 
 }  // namespace topograd

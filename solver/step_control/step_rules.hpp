@@ -28,7 +28,8 @@ namespace topograd {
 /// 0.1 and 13 from 1e-5, where exact steps take 6.
 ///
 /// Source: Eisenstat, Walker, Choosing the forcing terms in an inexact Newton method, SIAM J. Sci.
-/// Comput. 17 (1996), choice 2 with α = 2, γ of the row of solver/options.def, and its safeguard.
+/// Comput. 17 (1996), choice 2 with α = 2, γ of the row of solver/option_values.def, and its
+/// safeguard.
 class Forcing {
  public:
   ///   sequence  not automatic
