@@ -8,7 +8,7 @@
 #include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
 #include "../solver/host/tangent_space.hpp"
-#include "../solver/linear/cholesky.hpp"
+#include "../solver/linear/direct_step.hpp"
 #include "../solver/linear/factor/elimination.hpp"
 #include "../solver/model/model.hpp"
 #include "../solver/plan/decide.hpp"
@@ -385,7 +385,7 @@ std::vector<std::uint32_t> elimination_order(const runtime::Model& model) {
 bool corrects_steps(const runtime::Model& model) {
   if (model.manifolds != nullptr || !model.lower.empty() || model.scalars <= kLargestFactorised)
     return false;
-  return CholeskyStep::has_rows_of_cost(model) && find_elimination(model, {}).pays();
+  return DirectStep::has_rows_of_cost(model) && find_elimination(model, {}).pays();
 }
 
 std::vector<double> present_point(const Problem& problem) {

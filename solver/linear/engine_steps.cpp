@@ -2,7 +2,7 @@
 #include "engine_steps.hpp"
 
 #include "../../ir/machine/state_record.hpp"
-#include "cholesky.hpp"
+#include "direct_step.hpp"
 #include "projected_step.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr double kLeastDamping = 1e-15;
 std::uint64_t PcgStep::most_undamped(const runtime::Engine& engine) const {
   const bool known = engine.backend() == runtime::Backend::cpu && model_.manifolds == nullptr &&
                      model_.lower.empty();
-  return known ? CholeskyStep::most_by_rows(model_) : 0;
+  return known ? DirectStep::most_by_rows(model_) : 0;
 }
 
 bool PcgStep::knows_columns(const runtime::Engine& engine) const {
@@ -31,7 +31,7 @@ bool PcgStep::knows_columns(const runtime::Engine& engine) const {
 }
 
 std::vector<double> PcgStep::column_squares(runtime::Engine& engine) {
-  CholeskyStep exact(model_, LinearSolver::cholesky, work_);
+  DirectStep exact(model_, LinearSolver::cholesky, work_);
   return LinearizedPoint(exact, engine, point_).column_squares();
 }
 
@@ -39,7 +39,7 @@ runtime::StepReport PcgStep::try_step(runtime::Engine& engine,
                                       const runtime::StepRequest& request) {
   if (request.lambda > 0 || most_undamped(engine) == 0)
     return runtime::damped_steps(engine).try_step(request);
-  CholeskyStep exact(model_, LinearSolver::cholesky, work_);
+  DirectStep exact(model_, LinearSolver::cholesky, work_);
   LinearizedPoint here(exact, engine, point_);
   return here.try_step(request).report;
 }
@@ -60,8 +60,8 @@ void FactorStep::transfer(ir::StateRecord& record) {
   record.value("vanished pivots on the device", vanished_);
 }
 
-CholeskyStep& FactorStep::host() {
-  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, work_);
+DirectStep& FactorStep::host() {
+  if (!host_) host_ = std::make_unique<DirectStep>(model_, LinearSolver::cholesky, work_);
   return *host_;
 }
 
@@ -136,9 +136,9 @@ void SchurStep::transfer(ir::StateRecord& record) {
   if (on_host) host().transfer(record);
 }
 
-CholeskyStep& SchurStep::host() {
+DirectStep& SchurStep::host() {
   if (!host_) {
-    host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, work_, hint_, limits_);
+    host_ = std::make_unique<DirectStep>(model_, LinearSolver::schur, work_, hint_, limits_);
   }
   return *host_;
 }

@@ -4,7 +4,7 @@
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/model/model.hpp"
-#include "cholesky.hpp"
+#include "direct_step.hpp"
 #include "factor/elimination.hpp"
 #include "factor/factorization.hpp"
 #include "step_solver.hpp"
@@ -18,7 +18,7 @@
 namespace topograd {
 
 /// Conjugate gradients on the engine, for a model without bounds. Steps without damping, by which
-/// the verdicts of a few unknowns are confirmed, are those of CholeskyStep where it knows the
+/// the verdicts of a few unknowns are confirmed, are those of DirectStep where it knows the
 /// model: the iterations lose the digits of columns that are nearly dependent.
 class PcgStep final : public StepSolver {
  public:
@@ -49,7 +49,7 @@ class PcgStep final : public StepSolver {
 
 /// A factor on a device, which the engine was asked for. While the interpreter is in use, or where
 /// branches changed the problem so that the device cannot, a factor on the host takes its place
-/// (cholesky.hpp), or within bounds and on manifolds, which that one does not know, the engine's
+/// (direct_step.hpp), or within bounds and on manifolds, which that one does not know, the engine's
 /// conjugate gradients.
 class FactorStep final : public StepSolver {
  public:
@@ -74,19 +74,19 @@ class FactorStep final : public StepSolver {
  private:
   bool bounded() const { return !model_.lower.empty(); }
   bool by_host(const runtime::Engine& engine) const;
-  CholeskyStep& host();
+  DirectStep& host();
 
   const runtime::Model& model_;
   runtime::cpu::CpuWork work_;
   std::uint64_t revision_;
-  bool possible_ = true;                // on the device
-  double cost_ = 0;                     // at the point
-  std::uint64_t vanished_ = 0;          // pivots, in this solve
-  std::unique_ptr<CholeskyStep> host_;  // made on first use
+  bool possible_ = true;              // on the device
+  double cost_ = 0;                   // at the point
+  std::uint64_t vanished_ = 0;        // pivots, in this solve
+  std::unique_ptr<DirectStep> host_;  // made on first use
 };
 
 /// Steps by the Schur complement, by conjugate gradients or its factor: on a device, or while the
-/// interpreter is in use on the host (cholesky.hpp).
+/// interpreter is in use on the host (direct_step.hpp).
 class SchurStep final : public StepSolver {
  public:
   ///   elimination  from find_elimination()
@@ -114,9 +114,9 @@ class SchurStep final : public StepSolver {
   runtime::cpu::CpuWork work_;
   std::optional<SchurIteration> limits_;
   std::uint64_t revision_;
-  CholeskyStep& host();
+  DirectStep& host();
 
-  std::unique_ptr<CholeskyStep> host_;  // made on first use
+  std::unique_ptr<DirectStep> host_;  // made on first use
 };
 
 /// By scalar of the model: 1 = of an eliminated block, free or fixed.

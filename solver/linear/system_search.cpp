@@ -172,9 +172,9 @@ void SystemSearch::find(Fact fact, SystemFacts& facts) {
       return;
     case Fact::factor:
       try {
-        factor_ = std::make_unique<CholeskyStep>(model_, LinearSolver::cholesky, work_of(options_),
-                                                 EliminationHint{}, std::nullopt, std::nullopt,
-                                                 options_.factor);
+        factor_ = std::make_unique<DirectStep>(model_, LinearSolver::cholesky, work_of(options_),
+                                               EliminationHint{}, std::nullopt, std::nullopt,
+                                               options_.factor);
         facts.factor = {factor_->factor_entries(), factor_->factor_flops()};
       } catch (const Error& error) {
         if (error.code() != ErrorCode::Unsupported) throw;
@@ -232,9 +232,9 @@ std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
   // An elimination that was found to pay is searched again when the model changes, and may not pay
   // then.
   const bool may_end = choice.reason == LinearReason::elimination;
-  return std::make_unique<CholeskyStep>(model_, may_end ? LinearSolver::automatic : choice.kind,
-                                        work_of(options_), hint_, schur_iteration(options_),
-                                        std::move(elimination_), options_.factor);
+  return std::make_unique<DirectStep>(model_, may_end ? LinearSolver::automatic : choice.kind,
+                                      work_of(options_), hint_, schur_iteration(options_),
+                                      std::move(elimination_), options_.factor);
 }
 
 }  // namespace topograd

@@ -3,7 +3,7 @@
 
 #include "../../runtime/model/model.hpp"
 #include "../plan/decide.hpp"
-#include "cholesky.hpp"
+#include "direct_step.hpp"
 #include "factor/elimination.hpp"
 #include "factor/factorization.hpp"
 #include "step_solver.hpp"
@@ -57,7 +57,7 @@ class SystemSearch {
   std::span<const double> x_;
   bool penalties_;
   std::optional<Elimination> elimination_;
-  std::unique_ptr<CholeskyStep> factor_;
+  std::unique_ptr<DirectStep> factor_;
 };
 
 }  // namespace topograd

@@ -1,4 +1,4 @@
-// Steps by factorisation of the normal equations on the host, with the symbolic part done once.
+// Steps by direct solvers on the host: a factor, a Schur complement, or QR of the Jacobian.
 #pragma once
 
 #include "../../runtime/model/model.hpp"
@@ -23,7 +23,7 @@ std::string vanished_pivots_note(std::uint64_t count);
 /// working precision, that step and the later ones of the solve use a QR decomposition of the
 /// Jacobian; a step without damping (λ = 0) does so for itself alone. In other problems, pivots
 /// that vanish take no part (PivotRule), which note() tells.
-class CholeskyStep final : public StepSolver {
+class DirectStep final : public StepSolver {
  public:
   /// Finds pattern, ordering and elimination tree.
   ///
@@ -35,12 +35,12 @@ class CholeskyStep final : public StepSolver {
   ///   factor   of cholesky: as make_sparse_factorization() takes it
   ///
   /// Throws Error{Unsupported} as NormalEquations does, and the errors of find_elimination().
-  explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
-                        const runtime::cpu::CpuWork& work = {}, const EliminationHint& hint = {},
-                        const std::optional<SchurIteration>& limits = {},
-                        std::optional<Elimination> found = {},
-                        FactorPlace factor = FactorPlace::automatic);
-  ~CholeskyStep() override;
+  explicit DirectStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
+                      const runtime::cpu::CpuWork& work = {}, const EliminationHint& hint = {},
+                      const std::optional<SchurIteration>& limits = {},
+                      std::optional<Elimination> found = {},
+                      FactorPlace factor = FactorPlace::automatic);
+  ~DirectStep() override;
 
   /// Most unknowns for which a QR of the Jacobian serves where a factor has too few digits.
   static std::uint64_t most_by_rows(const runtime::Model& model);

@@ -1,5 +1,5 @@
-// Steps by factorisation of the normal equations on the host.
-#include "cholesky.hpp"
+// Steps by direct solvers on the host.
+#include "direct_step.hpp"
 
 #include "../../ir/machine/state_record.hpp"
 #include "../../ir/machine/stopwatch.hpp"
@@ -51,7 +51,7 @@ std::string vanished_pivots_note(std::uint64_t count) {
          " of the factors vanished: these unknowns did not move in the step";
 }
 
-struct CholeskyStep::Impl {
+struct DirectStep::Impl {
   struct Asked {
     LinearSolver kind = LinearSolver::cholesky;
     runtime::cpu::CpuWork work;
@@ -128,7 +128,7 @@ struct CholeskyStep::Impl {
   bool is_small() const { return system->size() <= most_of_small(); }
   /// The last factor may hide more than its step gains, and a QR of the rows shows it soon enough.
   bool needs_rows(double decrease) const {
-    return hidden > decrease && system->size() <= CholeskyStep::most_by_rows(model);
+    return hidden > decrease && system->size() <= DirectStep::most_by_rows(model);
   }
 
   /// Solves without damping: by a factor of which each pivot has digits, else by QR of the
@@ -250,7 +250,7 @@ struct CholeskyStep::Impl {
   }
 
   bool corrects() const {
-    return by_blocks && !asked.limits && CholeskyStep::has_rows_of_cost(model);
+    return by_blocks && !asked.limits && DirectStep::has_rows_of_cost(model);
   }
 
   const runtime::Model& model;
@@ -269,45 +269,45 @@ struct CholeskyStep::Impl {
   double hidden = 0;           // by those of the last factor
 };
 
-CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind,
-                           const runtime::cpu::CpuWork& work, const EliminationHint& hint,
-                           const std::optional<SchurIteration>& limits,
-                           std::optional<Elimination> found, FactorPlace factor)
+DirectStep::DirectStep(const runtime::Model& model, LinearSolver kind,
+                       const runtime::cpu::CpuWork& work, const EliminationHint& hint,
+                       const std::optional<SchurIteration>& limits,
+                       std::optional<Elimination> found, FactorPlace factor)
     : impl_(
           std::make_unique<Impl>(model, Impl::Asked{kind, work, hint, limits, factor},
                                  found ? std::move(*found) : elimination_for(kind, model, hint))) {}
-CholeskyStep::~CholeskyStep() = default;
+DirectStep::~DirectStep() = default;
 
-std::uint64_t CholeskyStep::most_by_rows(const runtime::Model& model) {
+std::uint64_t DirectStep::most_by_rows(const runtime::Model& model) {
   return most_unknowns(model.rows, kMostByRows);
 }
 
-bool CholeskyStep::has_rows_of_cost(const runtime::Model& model) {
+bool DirectStep::has_rows_of_cost(const runtime::Model& model) {
   // Rows of losses are not those of residuals().
   return model.rows > 0 && std::ranges::none_of(model.terms, [](const runtime::Term& term) {
            return term.energy || term.loss != nullptr;
          });
 }
 
-std::uint64_t CholeskyStep::most_undamped(const runtime::Engine&) const {
+std::uint64_t DirectStep::most_undamped(const runtime::Engine&) const {
   return most_by_rows(impl_->model);
 }
 
-std::vector<double> CholeskyStep::column_squares(runtime::Engine&) {
+std::vector<double> DirectStep::column_squares(runtime::Engine&) {
   std::vector<double> squares(impl_->model.scalars, std::numeric_limits<double>::quiet_NaN());
   const std::span<const std::uint32_t> free = impl_->system->free_scalars();
   for (std::size_t k = 0; k < free.size(); ++k) squares[free[k]] = impl_->system->diagonal(k);
   return squares;
 }
 
-void CholeskyStep::begin_solve() {
+void DirectStep::begin_solve() {
   impl_->scale.clear();
   impl_->by_rows = false;
   impl_->steps = 0;
   impl_->vanished = 0;
 }
 
-void CholeskyStep::transfer(ir::StateRecord& record) {
+void DirectStep::transfer(ir::StateRecord& record) {
   record.list("column scaling", impl_->scale);
   if (!impl_->scale.empty() && impl_->scale.size() != impl_->system->size())
     record.refuse("column scaling", "has another length");
@@ -317,22 +317,22 @@ void CholeskyStep::transfer(ir::StateRecord& record) {
   record.value("vanished pivots", impl_->vanished);
 }
 
-std::string CholeskyStep::note() const {
+std::string DirectStep::note() const {
   if (!impl_->by_rows) return vanished_pivots_note(impl_->vanished);
   return "; from step " + std::to_string(impl_->failed) + " on by QR of the Jacobian: " +
          (impl_->vanished > 0 ? "pivots of the factored matrix vanished"
                               : "the factored matrix was not positive definite");
 }
 
-LinearSolver CholeskyStep::kind() const {
+LinearSolver DirectStep::kind() const {
   if (impl_->by_rows) return LinearSolver::dense;
   return impl_->by_blocks ? LinearSolver::schur : LinearSolver::cholesky;
 }
 
-double CholeskyStep::factor_entries() const { return impl_->system->entries(); }
-double CholeskyStep::factor_flops() const { return impl_->system->flops(); }
+double DirectStep::factor_entries() const { return impl_->system->entries(); }
+double DirectStep::factor_flops() const { return impl_->system->flops(); }
 
-std::vector<runtime::Need> CholeskyStep::needs() const {
+std::vector<runtime::Need> DirectStep::needs() const {
   using runtime::Need;
   std::vector<Need> needs = {Need{}, Need::evaluation(runtime::Pass::gradient),
                              Need::evaluation(runtime::Pass::jacobian)};
@@ -340,7 +340,7 @@ std::vector<runtime::Need> CholeskyStep::needs() const {
   return needs;
 }
 
-void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
+void DirectStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
     const bool by_rows = impl_->by_rows;
@@ -363,8 +363,8 @@ void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& poi
   engine.gradient(impl_->gradient);
 }
 
-runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
-                                           const runtime::StepRequest& request) {
+runtime::StepReport DirectStep::try_step(runtime::Engine& engine,
+                                         const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
   impl_->set_damping(request, engine);
   impl_->system->stop_at({.tolerance = request.linear_tolerance,
