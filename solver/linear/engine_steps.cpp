@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace topograd {
 namespace {
@@ -116,16 +115,6 @@ std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
   return flags;
 }
 
-SchurStep::SchurStep(const runtime::Model& model, Elimination elimination,
-                     const runtime::cpu::CpuWork& work, EliminationHint hint,
-                     const std::optional<SchurIteration>& limits)
-    : model_(model),
-      elimination_(std::move(elimination)),
-      hint_(std::move(hint)),
-      work_(work),
-      limits_(limits),
-      revision_(model.revision) {}
-
 void SchurStep::begin_solve() {
   if (host_) host_->begin_solve();
 }
@@ -148,18 +137,19 @@ std::vector<double> SchurStep::column_squares(runtime::Engine& engine) {
 }
 
 void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
-  if (engine.backend() == runtime::Backend::cpu) return host().linearized(engine, point);
-  if (revision_ == model_.revision) return;
-  revision_ = model_.revision;  // branches may have changed which blocks meet
-  elimination_ = find_elimination(model_, hint_);
-  runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
+  const bool on_device = engine.backend() != runtime::Backend::cpu;
+  if (on_device && revision_ != model_.revision) {  // branches may have changed which blocks meet
+    revision_ = model_.revision;
+    const Elimination found = find_elimination(model_, hint_);
+    possible_ = runtime::eliminate(engine, eliminated_scalars(model_, found)).possible;
+  }
+  if (by_host(engine)) host().linearized(engine, point);
 }
 
 runtime::StepReport SchurStep::try_step(runtime::Engine& engine,
                                         const runtime::StepRequest& request) {
-  return engine.backend() == runtime::Backend::cpu
-             ? host_->try_step(engine, request)
-             : runtime::damped_steps(engine).try_step(request);
+  return by_host(engine) ? host().try_step(engine, request)
+                         : runtime::damped_steps(engine).try_step(request);
 }
 
 }  // namespace topograd

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -85,37 +86,44 @@ class FactorStep final : public StepSolver {
   std::unique_ptr<DirectStep> host_;  // made on first use
 };
 
-/// Steps by the Schur complement, by conjugate gradients or its factor: on a device, or while the
-/// interpreter is in use on the host (direct_step.hpp).
+/// Steps by the Schur complement, by conjugate gradients or its factor: on a device, or on the host
+/// (direct_step.hpp) while the interpreter is in use, or where branches changed the problem so that
+/// the device cannot.
 class SchurStep final : public StepSolver {
  public:
-  ///   elimination  from find_elimination()
-  ///   work         of the host
-  ///   hint         with which it was found
-  ///   limits       of conjugate gradients on the host; without them the host factorises
-  SchurStep(const runtime::Model& model, Elimination elimination, const runtime::cpu::CpuWork& work,
-            EliminationHint hint, const std::optional<SchurIteration>& limits);
+  /// The engine has eliminated the blocks of find_elimination(model, hint).
+  ///
+  ///   work    of the host
+  ///   limits  of conjugate gradients on the host; without them the host factorises
+  SchurStep(const runtime::Model& model, const runtime::cpu::CpuWork& work, EliminationHint hint,
+            const std::optional<SchurIteration>& limits)
+      : model_(model),
+        hint_(std::move(hint)),
+        work_(work),
+        limits_(limits),
+        revision_(model.revision) {}
 
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
   void transfer(ir::StateRecord& record) override;
-  bool knows_columns(const runtime::Engine& engine) const override {
-    return engine.backend() == runtime::Backend::cpu;
-  }
+  bool knows_columns(const runtime::Engine& engine) const override { return by_host(engine); }
   std::vector<double> column_squares(runtime::Engine& engine) override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
 
  private:
+  bool by_host(const runtime::Engine& engine) const {
+    return !possible_ || engine.backend() == runtime::Backend::cpu;
+  }
+  DirectStep& host();
+
   const runtime::Model& model_;
-  Elimination elimination_;
   EliminationHint hint_;
   runtime::cpu::CpuWork work_;
   std::optional<SchurIteration> limits_;
   std::uint64_t revision_;
-  DirectStep& host();
-
+  bool possible_ = true;              // on the device
   std::unique_ptr<DirectStep> host_;  // made on first use
 };
 

@@ -220,8 +220,8 @@ std::unique_ptr<StepSolver> SystemSearch::make(const LinearChoice& choice) {
       break;
     case LinearForm::elimination:
       if (choice.by_engine)
-        return std::make_unique<SchurStep>(model_, std::move(*elimination_), work_of(options_),
-                                           hint_, schur_iteration(options_));
+        return std::make_unique<SchurStep>(model_, work_of(options_), hint_,
+                                           schur_iteration(options_));
       break;
     case LinearForm::jacobian:
     case LinearForm::undecided:

@@ -13,7 +13,7 @@ namespace topograd::test {
 
 /// Evaluates each instance with ir::evaluate, stores J by rows, and solves by textbook conjugate
 /// gradients with point-block Jacobi. Double precision, one thread. The model must outlive it.
-class ReferenceEngine final : public runtime::Engine, public runtime::DampedSteps {
+class ReferenceEngine : public runtime::Engine, public runtime::DampedSteps {
  public:
   explicit ReferenceEngine(const runtime::Model& model);
 

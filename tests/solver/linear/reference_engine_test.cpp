@@ -1,13 +1,15 @@
-// The interpreter and the reference engine take the same steps.
+// The interpreter and the reference engine take the same steps; steps where a device refuses.
 #include <gtest/gtest.h>
 
 #include "../../../runtime/cpu/engine.hpp"
+#include "../../../runtime/engine/elimination.hpp"
 #include "../../../solver/linear/engine_steps.hpp"
 #include "../../../solver/solve/levenberg_marquardt.hpp"
 
 #include <cmath>
 
 #include "../../../tools/problems/arap.hpp"
+#include "../../../tools/problems/bundle.hpp"
 #include "../../../tools/problems/springs.hpp"
 #include "reference_engine.hpp"
 
@@ -76,6 +78,38 @@ TEST(ReferenceEngine, SameStepsWithConstantScalars) {
   problem.set_constant(p, 1);
   problem.set_constant(p, 2, 0b100);
   expect_same_steps(problem, 6);
+}
+
+/// A device that can eliminate blocks no longer.
+class RefusingDevice final : public test::ReferenceEngine, public runtime::Elimination {
+ public:
+  using ReferenceEngine::ReferenceEngine;
+  runtime::Backend backend() const override { return runtime::Backend::vulkan; }
+  runtime::Abilities abilities() override { return {.steps = this, .elimination = this}; }
+  runtime::EliminationUse eliminate(std::span<const std::uint8_t>) override { return {}; }
+  runtime::FactorUse factorize(bool) override { return {}; }
+};
+
+TEST(SchurStep, StaysOneWhereTheDeviceRefuses) {
+  const auto bundle =
+      problems::bundle({.cameras = 4, .points = 30, .observations = 100, .noise = 0.5});
+  ProblemModel made = make_model("test", bundle->problem);
+  RefusingDevice device(made.model);
+  std::vector<double> x(made.model.scalars);
+  bundle->problem.read_x(x);
+  device.set_point(x);
+  runtime::PointReport point = device.linearize();
+  SchurStep steps(made.model, {}, {}, {});
+  ++made.model.revision;  // as after a change of branches
+  const runtime::StepRequest request = {.lambda = 1e-4};
+  const runtime::StepReport actual = LinearizedPoint(steps, device, point).try_step(request).report;
+  EXPECT_EQ(steps.kind(), LinearSolver::schur);
+  EXPECT_EQ(actual.linear_iterations, 0) << "by conjugate gradients on all unknowns";
+  DirectStep host(made.model, LinearSolver::schur);
+  const runtime::StepReport expected =
+      LinearizedPoint(host, device, point).try_step(request).report;
+  EXPECT_EQ(actual.trial_cost, expected.trial_cost);
+  EXPECT_EQ(actual.model_decrease, expected.model_decrease);
 }
 
 }  // namespace
