@@ -51,6 +51,17 @@ Svd fast_svd(const MatrixXd& matrix, SvdVectors vectors) {
   return svd_by<Eigen::BDCSVD<MatrixXd>>(matrix, vectors);
 }
 
+Eigen::VectorXd least_squares(const MatrixXd& matrix, const Eigen::VectorXd& right) {
+  return Eigen::ColPivHouseholderQR<MatrixXd>(matrix).solve(right);
+}
+
+Eigen::VectorXd shortest_least_squares(const MatrixXd& matrix, const Eigen::VectorXd& right,
+                                       double threshold) {
+  Eigen::CompleteOrthogonalDecomposition<MatrixXd> qr(matrix.rows(), matrix.cols());
+  qr.setThreshold(threshold);
+  return qr.compute(matrix).solve(right);
+}
+
 MatrixXd upper_factor(const MatrixXd& matrix) {
   return Eigen::HouseholderQR<MatrixXd>(matrix)
       .matrixQR()

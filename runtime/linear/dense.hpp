@@ -41,6 +41,14 @@ Svd accurate_svd(const Eigen::MatrixXd& matrix, SvdVectors vectors);
 /// By bisection of a bidiagonal matrix: singular values are accurate relative to the largest.
 Svd fast_svd(const Eigen::MatrixXd& matrix, SvdVectors vectors);
 
+/// y with the least ‖A y − b‖, by QR with exchanges of columns. Columns beyond the rank get 0.
+Eigen::VectorXd least_squares(const Eigen::MatrixXd& matrix, const Eigen::VectorXd& right);
+/// The shortest one of these.
+///
+///   threshold  share of the largest pivot up to which one counts as 0
+Eigen::VectorXd shortest_least_squares(const Eigen::MatrixXd& matrix, const Eigen::VectorXd& right,
+                                       double threshold);
+
 /// R of A = Q R: min(rows, columns) rows.
 Eigen::MatrixXd upper_factor(const Eigen::MatrixXd& matrix);
 

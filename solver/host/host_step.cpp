@@ -1,7 +1,6 @@
 // Steps found on the host: damped normal equations, the dogleg, and its plane.
 #include "host_step.hpp"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "../../ir/machine/state_record.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
+#include "../../runtime/linear/dense.hpp"
 #include "../linear/factor/dense_rows.hpp"
 #include "../linear/projected_step.hpp"
 #include "../linear/system_search.hpp"
@@ -89,11 +89,12 @@ Eigen::VectorXd subspace_step(const Eigen::VectorXd& gradient, const Eigen::Vect
   B(0, 0) = quadratic(first);
   B(1, 1) = quadratic(second);
   B(0, 1) = B(1, 0) = (quadratic(first + second) - B(0, 0) - B(1, 1)) / 2;
-  const Eigen::SelfAdjointEigenSolver<Eigen::Matrix2d> eigen(B);
+  const runtime::SymmetricEigen eigen{Eigen::MatrixXd(B)};
+  const Eigen::Matrix2d vectors = eigen.vectors();
   const Eigen::Vector2d g =
-      eigen.eigenvectors().transpose() * Eigen::Vector2d(gradient.dot(first), gradient.dot(second));
-  const Eigen::Vector2d values = eigen.eigenvalues().cwiseMax(0.0);
-  const Eigen::Vector2d y = eigen.eigenvectors() * on_boundary(g, values, radius);
+      vectors.transpose() * Eigen::Vector2d(gradient.dot(first), gradient.dot(second));
+  const Eigen::Vector2d values = eigen.values().cwiseMax(0.0);
+  const Eigen::Vector2d y = vectors * on_boundary(g, values, radius);
   return y[0] * first + y[1] * second;
 }
 

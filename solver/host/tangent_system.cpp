@@ -1,8 +1,6 @@
 // Linear systems in tangent coordinates: by a factor, by conjugate gradients, and by QR.
 #include "tangent_system.hpp"
 
-#include <Eigen/QR>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "../../runtime/cpu/linear/conjugate_gradients.hpp"
+#include "../../runtime/linear/dense.hpp"
 #include "../../runtime/profile.hpp"
 #include "../linear/factor/dense_rows.hpp"
 #include "../plan/decide.hpp"
@@ -169,7 +168,7 @@ class DenseTangents final : public TangentSystem {
   std::optional<Eigen::VectorXd> solve_damped(const Eigen::VectorXd& damping,
                                               const DampedRequest& /*request*/) override {
     const DampedRows rows = damped_rows(J_, residuals_, damping);
-    return Eigen::ColPivHouseholderQR<Eigen::MatrixXd>(rows.matrix).solve(rows.right);
+    return runtime::least_squares(rows.matrix, rows.right);
   }
 
   Eigen::MatrixXd J_;  // J S

@@ -1,7 +1,7 @@
 // The whole Jacobian as a dense matrix, and damped steps by its QR decomposition.
 #include "dense_rows.hpp"
 
-#include <Eigen/QR>
+#include "../../../runtime/linear/dense.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,10 +43,8 @@ std::optional<Eigen::VectorXd> solve_rows(const Eigen::MatrixXd& jacobian,
   auto [stacked, right] = damped_rows(jacobian, residuals, damping);
   stacked = stacked * scale.asDiagonal();
   if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
-  Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked.rows(), stacked.cols());
-  qr.setThreshold(rank_threshold(jacobian.rows(), jacobian.cols()));
-  qr.compute(stacked);
-  Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
+  Eigen::VectorXd delta = scale.cwiseProduct(runtime::shortest_least_squares(
+      stacked, right, rank_threshold(jacobian.rows(), jacobian.cols())));
   if (!delta.allFinite()) return std::nullopt;
   return delta;
 }
