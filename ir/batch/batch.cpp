@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "row_blocks.hpp"
+#include "row_storage.hpp"
 
 namespace topograd::ir {
 
@@ -33,7 +33,7 @@ class ResidentColumns {
   std::size_t bytes() const;
 
   /// Copies what is not on the host yet to these blocks. Any thread, also several at a time.
-  void copy_to(const RowBlocks& blocks, std::size_t rows);
+  void copy_to(const RowStorage& blocks, std::size_t rows);
 
  private:
   std::vector<ResidentColumn> columns_;
@@ -69,7 +69,7 @@ void Batch::append(std::span<const std::uint32_t> indices, std::span<const doubl
                    std::uint64_t row) {
   bring_back();
   blocks_.make_room(size_, 1);
-  const RowBlocks::Block& block = blocks_.of(size_);
+  const RowStorage::Block& block = blocks_.of(size_);
   const std::size_t at = size_ % kBlockRows;
   for (std::size_t k = 0; k < indices.size(); ++k) block.index[k * block.stride + at] = indices[k];
   for (std::size_t k = 0; k < data.size(); ++k) block.data[k * block.stride + at] = data[k];
@@ -83,7 +83,7 @@ std::vector<Batch::NewRows> Batch::append_rows(std::size_t count) {
   std::vector<NewRows> added;
   for (const std::size_t end = size_ + count; size_ < end;) {
     blocks_.make_room(size_, end - size_);
-    const RowBlocks::Block& block = blocks_.of(size_);
+    const RowStorage::Block& block = blocks_.of(size_);
     const std::size_t at = size_ % kBlockRows;
     const std::size_t n = std::min(end - size_, block.rows - at);
     added.push_back({size_, n, block.stride, block.index + at, block.data + at, block.row + at});
@@ -94,13 +94,13 @@ std::vector<Batch::NewRows> Batch::append_rows(std::size_t count) {
 }
 
 std::uint32_t Batch::index(std::size_t row, std::uint32_t column) const {
-  const RowBlocks::Block& block = blocks_.of(row);
+  const RowStorage::Block& block = blocks_.of(row);
   return block.index[column * block.stride + row % kBlockRows];
 }
 
 double Batch::data(std::size_t row, std::uint32_t column) const {
   if (resident(column)) resident_->copy_to(blocks_, size_);
-  const RowBlocks::Block& block = blocks_.of(row);
+  const RowStorage::Block& block = blocks_.of(row);
   return block.data[column * block.stride + row % kBlockRows];
 }
 
@@ -109,14 +109,14 @@ std::uint64_t Batch::residual_row(std::size_t row) const {
 }
 
 void Batch::set_index(std::size_t row, std::uint32_t column, std::uint32_t value) {
-  const RowBlocks::Block& block = blocks_.of(row);
+  const RowStorage::Block& block = blocks_.of(row);
   block.index[column * block.stride + row % kBlockRows] = value;
   ++structure_version_;
 }
 
 void Batch::set_data(std::size_t row, std::uint32_t column, double value) {
   if (resident(column)) bring_back();
-  const RowBlocks::Block& block = blocks_.of(row);
+  const RowStorage::Block& block = blocks_.of(row);
   block.data[column * block.stride + row % kBlockRows] = value;
   ++data_version_;
 }
@@ -205,7 +205,7 @@ std::size_t ResidentColumns::bytes() const {
   return held;
 }
 
-void ResidentColumns::copy_to(const RowBlocks& blocks, std::size_t rows) {
+void ResidentColumns::copy_to(const RowStorage& blocks, std::size_t rows) {
   if (all_here_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(mutex_);
   for (std::uint32_t c = 0; c < columns_.size(); ++c) {
@@ -213,8 +213,8 @@ void ResidentColumns::copy_to(const RowBlocks& blocks, std::size_t rows) {
     const ResidentColumn& from = columns_[c];
     const std::vector<double> numbers = from.numbers->read();
     for (std::size_t row = 0; row < rows; ++row) {
-      const RowBlocks::Block& block = blocks.of(row);
-      block.data[c * block.stride + row % RowBlocks::kRows] = numbers[(*from.indices)[row]];
+      const RowStorage::Block& block = blocks.of(row);
+      block.data[c * block.stride + row % RowStorage::kRows] = numbers[(*from.indices)[row]];
     }
     here_[c] = true;
   }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "row_blocks.hpp"
+#include "row_storage.hpp"
 
 namespace topograd::ir {
 
@@ -38,7 +38,7 @@ class ResidentColumns;
 /// data columns.
 class Batch {
  public:
-  static constexpr std::size_t kBlockRows = RowBlocks::kRows;
+  static constexpr std::size_t kBlockRows = RowStorage::kRows;
 
   Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data);
   Batch(Batch&&) noexcept;
@@ -111,7 +111,7 @@ class Batch {
   std::uint32_t parameters_;
   std::size_t size_ = 0;
   std::uint64_t structure_version_ = 0, data_version_ = 0;
-  RowBlocks blocks_;
+  RowStorage blocks_;
   std::unique_ptr<ResidentColumns> resident_;  // null: all columns are on the host alone
 };
 

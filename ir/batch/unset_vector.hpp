@@ -1,7 +1,7 @@
 // Vectors whose elements have no value until they are written.
 #pragma once
 
-#include "row_blocks.hpp"
+#include "row_storage.hpp"
 
 #include <memory>
 #include <type_traits>

@@ -198,8 +198,8 @@ std::vector<std::uint32_t> arrays_by_unknown(const std::vector<UnknownArray>& ar
   return out;
 }
 
-std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
-                                 const std::vector<UnknownArray>& arrays, Index unknowns) {
+std::vector<ResidualRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
+                                    const std::vector<UnknownArray>& arrays, Index unknowns) {
   // Rows of one expression that read the same unknowns, such as points of a curve, are not joined.
   const auto is_the_same = [](const Column& leaves) {
     return leaves.is_constant() || is_datum(leaves[0]);
@@ -208,29 +208,29 @@ std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_
   const std::vector<std::uint64_t> read = blocks_of(groups, rows, arrays, unknowns);
   if (std::ranges::adjacent_find(read) == read.end()) return {};
   const std::vector<std::uint64_t> kinds = kinds_of(groups, rows);
-  std::map<std::size_t, BlockRows> by_width;
+  std::map<std::size_t, ResidualRows> by_width;
   for (std::size_t begin = 0; begin < rows;) {
     std::size_t end = begin + 1;
     while (end < rows && read[end] == read[begin]) ++end;
     while (begin < end) {
       const std::size_t width = piece_of(kinds, begin, end);
-      BlockRows& blocks = by_width[width];
+      ResidualRows& blocks = by_width[width];
       blocks.width = width;
       for (std::size_t k = 0; k < width; ++k) blocks.rows.push_back(static_cast<Index>(begin + k));
       begin += width;
     }
   }
-  std::vector<BlockRows> out;
+  std::vector<ResidualRows> out;
   for (auto& [width, blocks] : by_width) out.push_back(std::move(blocks));
   return out;
 }
 
-std::vector<BlockRows> join_connected_rows(const ArrayGraph& graph, NodeId root, Index unknowns,
-                                           std::size_t least) {
+std::vector<ResidualRows> join_connected_rows(const ArrayGraph& graph, NodeId root, Index unknowns,
+                                              std::size_t least) {
   ConnectedElements elements(graph, root, unknowns);
   const auto rows = static_cast<Index>(graph[root].size);
   std::map<Index, std::vector<Index>> by_set;  // by their first rows below
-  std::map<std::size_t, BlockRows> by_width;
+  std::map<std::size_t, ResidualRows> by_width;
   for (Index row = 0; row < rows; ++row) {
     const Index set = elements.of_row(row);
     if (set != kNone) {
@@ -242,11 +242,11 @@ std::vector<BlockRows> join_connected_rows(const ArrayGraph& graph, NodeId root,
   std::size_t wide = 0;
   for (const auto& [set, of_set] : by_set) {
     wide += of_set.size() > 1;
-    BlockRows& blocks = by_width[of_set.size()];
+    ResidualRows& blocks = by_width[of_set.size()];
     blocks.width = of_set.size();
     blocks.rows.insert(blocks.rows.end(), of_set.begin(), of_set.end());
   }
-  std::vector<BlockRows> out;
+  std::vector<ResidualRows> out;
   if (wide < least) return out;
   for (auto& [width, blocks] : by_width) out.push_back(std::move(blocks));
   return out;
@@ -271,8 +271,8 @@ constexpr std::size_t kMostKinds = 8;
 constexpr double kMuchMore = 1.5;
 constexpr std::size_t kOfGradient = 4, kMostLookedAt = std::size_t{1} << 20;
 
-BlockRows all_rows(std::size_t rows, std::size_t width) {
-  BlockRows blocks{width, std::vector<Index>(rows)};
+ResidualRows all_rows(std::size_t rows, std::size_t width) {
+  ResidualRows blocks{width, std::vector<Index>(rows)};
   std::iota(blocks.rows.begin(), blocks.rows.end(), Index{0});
   return blocks;
 }
@@ -325,7 +325,7 @@ std::optional<std::vector<RowGroup>> group_trajectories(const ArrayGraph& graph,
                                                         Index unknowns) {
   if (unknowns < kManyTrajectories) return std::nullopt;  // each has unknowns of its own
   std::vector<RowGroup> out;
-  for (const BlockRows& blocks : join_connected_rows(graph, root, unknowns, kManyTrajectories)) {
+  for (const ResidualRows& blocks : join_connected_rows(graph, root, unknowns, kManyTrajectories)) {
     std::vector<RowGroup> groups = group_rows(graph, root, blocks);
     if (groups.size() > kMostKinds) return std::nullopt;
     std::ranges::move(groups, std::back_inserter(out));
@@ -540,7 +540,7 @@ bool Model::add_array_blocks(const ArrayGraph& graph, NodeId root, std::size_t w
   const std::size_t rows = graph[root].size;
   const std::vector<std::uint8_t> reads = reading_elements(graph, root);
   std::vector<Index> kept;
-  BlockRows fixed;
+  ResidualRows fixed;
   for (std::size_t row = 0; row < rows; row += width) {
     const auto begin = reads.begin() + static_cast<std::ptrdiff_t>(row);
     const bool reads_one = std::any_of(begin, begin + static_cast<std::ptrdiff_t>(width),
@@ -596,14 +596,15 @@ void Model::add_rows_of(const ArrayGraph& graph, NodeId root, std::span<double> 
     add_parameters(x.subspan(array.first, std::size_t{array.width} * array.count),
                    static_cast<int>(array.width), "x");
   AddedBlocks added;
-  const std::vector<BlockRows> blocks =
-      joins_rows ? join_rows(groups, rows, arrays, unknowns) : std::vector<BlockRows>();
-  const bool joined = std::ranges::any_of(blocks, [](const BlockRows& b) { return b.width > 1; });
+  const std::vector<ResidualRows> blocks =
+      joins_rows ? join_rows(groups, rows, arrays, unknowns) : std::vector<ResidualRows>();
+  const bool joined =
+      std::ranges::any_of(blocks, [](const ResidualRows& b) { return b.width > 1; });
   if (!joined) {
     add_groups(groups, {.loss = loss}, added);
   } else {
     groups.clear();
-    for (const BlockRows& rows_of_width : blocks)
+    for (const ResidualRows& rows_of_width : blocks)
       add_groups(group_rows(graph, root, rows_of_width), {.loss = loss}, added);
   }
   rows_ = rows;

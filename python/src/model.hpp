@@ -39,16 +39,16 @@ std::vector<std::uint32_t> arrays_by_unknown(const std::vector<UnknownArray>& ar
 /// Blocks have at most eight rows. One element for each size of block; none if all rows are single.
 ///
 ///   rows  number of rows; each is in one group, as a block of one row
-std::vector<BlockRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
-                                 const std::vector<UnknownArray>& arrays, Index unknowns);
+std::vector<ResidualRows> join_rows(const std::vector<RowGroup>& groups, std::size_t rows,
+                                    const std::vector<UnknownArray>& arrays, Index unknowns);
 
 /// Joins the rows that unknowns connect, directly or by other rows: those of one trajectory, if
 /// many are simulated side by side. Rows without unknowns are single rows. One element for each
 /// size of block; none if fewer than `least` blocks have several rows.
 ///
 /// Cost: linear in the elements of the nodes that the rows read.
-std::vector<BlockRows> join_connected_rows(const ArrayGraph& graph, NodeId root, Index unknowns,
-                                           std::size_t least);
+std::vector<ResidualRows> join_connected_rows(const ArrayGraph& graph, NodeId root, Index unknowns,
+                                              std::size_t least);
 
 /// Blocks of one call: their maps, and the rows that they have.
 struct AddedBlocks {

@@ -82,13 +82,13 @@ class Expression {
 
   /// Follows the blocks' rows down to the leaves. If blocks read different parts of a join, returns
   /// the part of each instead. Stops early, too, with more than `most` terms: is_too_long().
-  std::optional<std::vector<Index>> follow(NodeId root, const BlockRows& blocks,
+  std::optional<std::vector<Index>> follow(NodeId root, const ResidualRows& blocks,
                                            std::size_t most = kUnlimited);
   bool is_too_long() const { return !open_.empty(); }
   /// Terms of what was followed.
   std::size_t size() const { return terms_.size(); }
   /// Writes the scalar expression of what was followed.
-  RowGroup write(const BlockRows& blocks);
+  RowGroup write(const ResidualRows& blocks);
 
  private:
   /// A node at the positions of a column.
@@ -154,7 +154,7 @@ std::uint32_t Expression::ask(NodeId node, ColumnId column) {
   return next;
 }
 
-std::optional<std::vector<Index>> Expression::follow(NodeId root, const BlockRows& blocks,
+std::optional<std::vector<Index>> Expression::follow(NodeId root, const ResidualRows& blocks,
                                                      std::size_t most) {
   const std::size_t count = blocks.count();
   for (std::size_t k = 0; k < blocks.width; ++k) {
@@ -232,7 +232,7 @@ std::optional<std::vector<Index>> Expression::follow_join(std::uint32_t number) 
   return std::nullopt;
 }
 
-RowGroup Expression::write(const BlockRows& blocks) {
+RowGroup Expression::write(const ResidualRows& blocks) {
   for (std::size_t k = order_.size(); k-- > 0;) {
     Term& term = terms_[order_[k]];
     term.step = write_term(term);
@@ -312,8 +312,8 @@ std::uint32_t Expression::write_numbers(const std::vector<double>& numbers, Colu
 }
 
 /// The blocks with each part, in the order in which the parts first appear.
-std::vector<BlockRows> divided(const BlockRows& blocks, const std::vector<Index>& parts) {
-  std::vector<BlockRows> out;
+std::vector<ResidualRows> divided(const ResidualRows& blocks, const std::vector<Index>& parts) {
+  std::vector<ResidualRows> out;
   std::unordered_map<Index, std::size_t> index_of_part;
   for (std::size_t begin = 0; begin < blocks.count();) {
     std::size_t end = begin + 1;
@@ -347,7 +347,7 @@ std::string structure_of(const RowGroup& group) {
 
 /// True if later rows have ever more operations, as the states of a long loop do, so that all rows
 /// together have more than `most`: a few of them say so, before all are followed.
-bool is_chain(const ArrayGraph& graph, NodeId root, const std::vector<BlockRows>& rows,
+bool is_chain(const ArrayGraph& graph, NodeId root, const std::vector<ResidualRows>& rows,
               std::size_t most) {
   constexpr std::size_t kLeast = 32, kMostLast = 128;
   if (rows.size() < kLeast || rows[0].width != 1) return false;
@@ -499,25 +499,26 @@ bool DataColumn::is_literal() const {
          std::trunc(2 * constant) == 2 * constant;
 }
 
-std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const BlockRows& blocks) {
+std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const ResidualRows& blocks) {
   return *group_rows_within(graph, root, blocks, kUnlimited);
 }
 
 std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, NodeId root,
-                                                       const BlockRows& blocks, std::size_t most) {
+                                                       const ResidualRows& blocks,
+                                                       std::size_t most) {
   std::vector<RowGroup> groups;
   std::unordered_map<std::string, std::size_t> by_structure;
-  std::vector<BlockRows> open = {blocks};
+  std::vector<ResidualRows> open = {blocks};
   std::size_t operations = 0;
   // Terms of equal operations are one operation.
   const std::size_t most_terms = most <= kMostSteps ? kTermsOfAnOperation * most : kUnlimited;
   while (!open.empty()) {
-    const BlockRows next = std::move(open.back());
+    const ResidualRows next = std::move(open.back());
     open.pop_back();
     if (next.rows.empty()) continue;
     Expression expression(graph, next.count());
     if (const auto parts = expression.follow(root, next, most_terms)) {
-      std::vector<BlockRows> smaller = divided(next, *parts);
+      std::vector<ResidualRows> smaller = divided(next, *parts);
       const bool is_first = groups.empty() && open.empty();
       if (is_first && most < kMostSteps && is_chain(graph, root, smaller, most))
         return std::nullopt;

@@ -115,7 +115,7 @@ struct RowGroup {
 };
 
 /// The rows of residual blocks: `width` elements of an array for each block, block by block.
-struct BlockRows {
+struct ResidualRows {
   std::size_t width = 1;
   std::vector<Index> rows;
   std::size_t count() const { return rows.size() / width; }
@@ -126,12 +126,12 @@ struct BlockRows {
 /// Throws Error{Unsupported} for expressions of more than a million operations, and for more than
 /// graph.most_operations in all different single rows together. Cost: linear in
 /// blocks times operations, without memory for anything but columns of positions.
-std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const BlockRows& blocks);
+std::vector<RowGroup> group_rows(const ArrayGraph& graph, NodeId root, const ResidualRows& blocks);
 
 /// The same, or nothing once different expressions have more than `operations` in all: rows at the
 /// end of a long computation, each of which has the one before it in its expression.
 std::optional<std::vector<RowGroup>> group_rows_within(const ArrayGraph& graph, NodeId root,
-                                                       const BlockRows& blocks,
+                                                       const ResidualRows& blocks,
                                                        std::size_t operations);
 
 }  // namespace topograd::python

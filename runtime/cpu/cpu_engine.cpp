@@ -26,7 +26,7 @@ class CpuEngine final : public Engine,
                         public SeveralValues,
                         public KnownPoint,
                         public Plans,
-                        public Measurements {
+                        public EngineMeasurements {
  public:
   CpuEngine(const Model& model, const EngineOptions& options, Bits bits,
             std::unique_ptr<RowRunner> device = nullptr);

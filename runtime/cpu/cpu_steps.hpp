@@ -163,7 +163,7 @@ class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, 
     return terms_.failed_instances(term, at == At::point ? x_ : trial_);
   }
   double trial_cost() override;
-  /// As Measurements::time_step().
+  /// As EngineMeasurements::time_step().
   Timing time_step(int iterations, double damping, int samples);
   std::vector<MemoryUse> memory() const;
   /// Counts of the system in f32.

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "../../ir/error.hpp"
-#include "elimination.hpp"
 #include "first_order.hpp"
+#include "step_elimination.hpp"
 
 namespace topograd::runtime {
 namespace {
@@ -121,12 +121,12 @@ std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<M
 }
 
 EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars) {
-  if (Elimination* const able = engine.abilities().elimination) return able->eliminate(scalars);
+  if (StepElimination* const able = engine.abilities().elimination) return able->eliminate(scalars);
   return {.why = {MatrixReason::no_ability}};
 }
 
 FactorUse factorize(Engine& engine, bool wanted) {
-  if (Elimination* const able = engine.abilities().elimination) return able->factorize(wanted);
+  if (StepElimination* const able = engine.abilities().elimination) return able->factorize(wanted);
   return {.why = {MatrixReason::no_ability}};
 }
 

@@ -140,9 +140,9 @@ struct Timing {
 };
 
 /// Measurements of times and sizes.
-class Measurements {
+class EngineMeasurements {
  public:
-  virtual ~Measurements() = default;
+  virtual ~EngineMeasurements() = default;
   /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; returns medians.
   virtual Timing time(Pass pass, int warm_ups, int samples) = 0;
   /// Times a Gauss-Newton step with exactly `iterations` CG iterations on JᵀJ + damping I; x stays.
@@ -155,7 +155,7 @@ class Measurements {
 };
 
 class DampedSteps;
-class Elimination;
+class StepElimination;
 class GradientSteps;
 class LastStep;
 class StepLengths;
@@ -170,7 +170,7 @@ struct Abilities {
   DampedSteps* steps = nullptr;             ///< damped_steps.hpp
   StepLengths* step_lengths = nullptr;      ///< damped_steps.hpp
   LastStep* last_step = nullptr;            ///< damped_steps.hpp
-  Elimination* elimination = nullptr;       ///< elimination.hpp
+  StepElimination* elimination = nullptr;   ///< step_elimination.hpp
   GradientSteps* gradient_steps = nullptr;  ///< first_order.hpp
   SecondDerivatives* second_derivatives = nullptr;
   SeveralValues* several_values = nullptr;
@@ -179,7 +179,7 @@ struct Abilities {
   KernelsAhead* kernels_ahead = nullptr;
   KnownPoint* known_point = nullptr;
   Plans* plans = nullptr;
-  Measurements* measurements = nullptr;
+  EngineMeasurements* measurements = nullptr;
 };
 
 /// Kernels of one kind of evaluation, of damped steps, or of one kind of gradient steps.

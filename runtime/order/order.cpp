@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../ir/batch/row_blocks.hpp"
+#include "../../ir/batch/row_storage.hpp"
 #include "../../ir/batch/unset_vector.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/parallel.hpp"

@@ -22,7 +22,7 @@
 
 namespace topograd::runtime::vulkan {
 
-class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
+class EvaluationKinds final : public KernelsAhead, public EngineMeasurements, Part {
  public:
   /// All of these outlive it.
   ///

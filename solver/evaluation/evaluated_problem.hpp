@@ -75,7 +75,7 @@ class EvaluationTimes {
 };
 
 /// The evaluations of one Evaluator. It does not keep results that nobody holds.
-class BegunEvaluations {
+class PendingEvaluations {
  public:
   void add(const std::shared_ptr<AsyncState>& state) {
     std::erase_if(begun_, [](const auto& held) { return held.expired(); });
@@ -114,7 +114,7 @@ class EvaluatedProblem {
   runtime::Engine& engine() const { return session_.engine(); }
   bool has_host_blocks() const { return !problem_.host_blocks().empty(); }
   /// Evaluations that were begun on its engines.
-  BegunEvaluations& begun() { return begun_; }
+  PendingEvaluations& begun() { return begun_; }
   /// Counts of this session and those before it.
   runtime::EngineStats stats() const;
 
@@ -162,7 +162,7 @@ class EvaluatedProblem {
   runtime::EngineStats earlier_;  // of the sessions before it
   EvaluationTimes times_;         // of the session's engine
   double busy_seconds_ = 0;       // of the session, without asynchronous calls
-  BegunEvaluations begun_;
+  PendingEvaluations begun_;
   std::vector<double> x_;  // scratch
   std::optional<KinkCheck> kinks_;
   std::uint64_t kinks_revision_ = 0;  // of the model that they describe

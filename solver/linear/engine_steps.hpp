@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../runtime/cpu/tiles/pool.hpp"
-#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/engine/step_elimination.hpp"
 #include "../../runtime/model/model.hpp"
 #include "direct_step.hpp"
 #include "factor/elimination.hpp"

@@ -4,7 +4,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../runtime/backend.hpp"
-#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/engine/step_elimination.hpp"
 #include "../../runtime/hybrid/routing/decision.hpp"
 #include "../options.hpp"
 #include "step_times.hpp"

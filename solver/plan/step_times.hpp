@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/engine/step_elimination.hpp"
 #include "../../runtime/model/model.hpp"
 #include "../options.hpp"
 

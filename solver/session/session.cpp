@@ -9,8 +9,8 @@
 
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/cpu/engine.hpp"
-#include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/engine/engine.hpp"
+#include "../../runtime/engine/step_elimination.hpp"
 #include "../../runtime/plan/passes.hpp"
 #include "../host/host_engine.hpp"
 #include "../plan/report.hpp"

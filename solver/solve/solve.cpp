@@ -325,7 +325,7 @@ struct Solver::Impl {
   double copy_rate() {
     const runtime::Profile::Use none(nullptr);
     if (!session_.is_open()) return 0;
-    runtime::Measurements* const known = session_.engine().abilities().measurements;
+    runtime::EngineMeasurements* const known = session_.engine().abilities().measurements;
     try {
       return known == nullptr ? 0 : known->copy_rate();
     } catch (const Error&) {

@@ -1,5 +1,5 @@
 // Memory in large pages: zeroed, aligned, counted, released.
-#include "../../ir/batch/row_blocks.hpp"
+#include "../../ir/batch/row_storage.hpp"
 
 #include <gtest/gtest.h>
 

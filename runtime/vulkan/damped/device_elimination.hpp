@@ -1,7 +1,7 @@
 // Steps through a Schur complement, or by a sparse factor, on a device: when, and their lists.
 #pragma once
 
-#include "../../engine/elimination.hpp"
+#include "../../engine/step_elimination.hpp"
 #include "../linear/device_factor.hpp"
 #include "../linear/device_matrix.hpp"
 #include "../linear/device_schur.hpp"
@@ -37,7 +37,7 @@ class DeviceFactorization : Part {
   /// All of these outlive it.
   DeviceFactorization(const Part& part, const PointMoves& moves) : Part(part), moves_(moves) {}
 
-  /// As Elimination::factorize().
+  /// As StepElimination::factorize().
   FactorUse factorize(bool wanted);
 
   /// Lists of a solve; null: steps are not solved for by a factor.
@@ -76,7 +76,7 @@ class DeviceFactorization : Part {
   Derived<Solve> solve_{recorder_.kernels};  // Jacobians have other columns without fixed blocks
 };
 
-class DeviceElimination final : public Elimination, Part {
+class DeviceElimination final : public StepElimination, Part {
  public:
   /// All of these outlive it.
   DeviceElimination(const Part& part, const PointMoves& moves)

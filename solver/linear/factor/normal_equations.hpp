@@ -1,7 +1,7 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix, and damped systems of it.
 #pragma once
 
-#include "../../../ir/batch/row_blocks.hpp"
+#include "../../../ir/batch/row_storage.hpp"
 #include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../runtime/engine/engine.hpp"
 #include "../../../runtime/model/model.hpp"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../runtime/cpu/engine.hpp"
-#include "../../../runtime/engine/elimination.hpp"
+#include "../../../runtime/engine/step_elimination.hpp"
 #include "../../../solver/linear/engine_steps.hpp"
 #include "../../../solver/solve/levenberg_marquardt.hpp"
 
@@ -81,7 +81,7 @@ TEST(ReferenceEngine, SameStepsWithConstantScalars) {
 }
 
 /// A device that can eliminate blocks no longer.
-class RefusingDevice final : public test::ReferenceEngine, public runtime::Elimination {
+class RefusingDevice final : public test::ReferenceEngine, public runtime::StepElimination {
  public:
   using ReferenceEngine::ReferenceEngine;
   runtime::Backend backend() const override { return runtime::Backend::vulkan; }

@@ -57,7 +57,7 @@ using PagedVector = std::vector<T, PageAllocator<T>>;
 
 /// Blocks of kRows rows, by column. Only the first one grows, from a few rows on; the others never
 /// move, and those of a long batch share large pages. The user counts the rows in use.
-class RowBlocks {
+class RowStorage {
  public:
   static constexpr std::size_t kRows = 4096;
 
@@ -70,7 +70,7 @@ class RowBlocks {
     std::unique_ptr<std::byte[]> owned;  // null if the block is in large pages
   };
 
-  RowBlocks(std::uint32_t index_columns, std::uint32_t data_columns)
+  RowStorage(std::uint32_t index_columns, std::uint32_t data_columns)
       : index_columns_(index_columns), data_columns_(data_columns) {}
 
   std::uint32_t index_columns() const { return index_columns_; }

@@ -27,9 +27,9 @@ struct FactorUse {
 };
 
 /// An ability (engine.hpp).
-class Elimination {
+class StepElimination {
  public:
-  virtual ~Elimination() = default;
+  virtual ~StepElimination() = default;
 
   /// Lets DampedSteps::try_step() eliminate these blocks first, each by itself, and run conjugate
   /// gradients on their Schur complement, preconditioned by its diagonal blocks. No two of the

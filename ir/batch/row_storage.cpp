@@ -1,5 +1,5 @@
 // Blocks of rows, alone or in large pages.
-#include "row_blocks.hpp"
+#include "row_storage.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,12 +17,12 @@ constexpr std::size_t kStagger = 16;
 
 }  // namespace
 
-std::size_t RowBlocks::bytes_of(std::size_t stride) const {
+std::size_t RowStorage::bytes_of(std::size_t stride) const {
   return stride * (sizeof(std::uint64_t) + data_columns_ * sizeof(double) +
                    index_columns_ * sizeof(std::uint32_t));
 }
 
-std::byte* RowBlocks::take_from_pages(std::size_t bytes) {
+std::byte* RowStorage::take_from_pages(std::size_t bytes) {
   if (pages_.empty() || used_ + bytes > pages_.back().size()) {
     pages_.emplace_back(std::max(bytes, platform::kLargePage));
     used_ = 0;
@@ -32,7 +32,7 @@ std::byte* RowBlocks::take_from_pages(std::size_t bytes) {
   return memory;
 }
 
-RowBlocks::Block RowBlocks::make_block(std::size_t rows) {
+RowStorage::Block RowStorage::make_block(std::size_t rows) {
   Block block{.rows = rows, .stride = rows + (rows == kRows ? kStagger : 0)};
   const std::size_t bytes = bytes_of(block.stride);
   std::byte* memory = nullptr;
@@ -48,7 +48,7 @@ RowBlocks::Block RowBlocks::make_block(std::size_t rows) {
   return block;
 }
 
-void RowBlocks::make_room(std::size_t used, std::size_t rows) {
+void RowStorage::make_room(std::size_t used, std::size_t rows) {
   if (blocks_.empty()) {
     blocks_.push_back(make_block(std::clamp(rows, kFirstRows, kRows)));
   } else if (used < kRows && blocks_[0].rows < std::min(kRows, used + rows)) {
@@ -65,7 +65,7 @@ void RowBlocks::make_room(std::size_t used, std::size_t rows) {
   }
 }
 
-std::size_t RowBlocks::bytes() const {
+std::size_t RowStorage::bytes() const {
   std::size_t held = 0;
   for (const Block& block : blocks_) held += block.owned ? bytes_of(block.stride) : 0;
   for (const Pages& pages : pages_) held += pages.size();
