@@ -98,8 +98,8 @@ enum class LinearSolver {
 #define TG_LINEAR_SOLVER(row, ...) row,
 #include "option_values.def"
 };
-/// What a linear solver works on. All that decide about solvers, report on them or name those of
-/// other programs ask for this; only the functions that make one ask which solver it is.
+/// Names what a linear solver works on. All that decide about solvers, report on them or name those
+/// of other programs ask for this; only the functions that make one ask which solver it is.
 enum class LinearForm {
   jacobian,     ///< the Jacobian in tangent spaces, on the host alone (host/tangent_system.hpp)
   products,     ///< products with JᵀJ or the Hessian, with a preconditioner

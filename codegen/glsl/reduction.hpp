@@ -49,13 +49,13 @@ class ProductSum {
         group_(workgroup_size),
         plain_(sums, group_, use_subgroups) {}
 
-  /// Whether sums are pairs.
+  /// Tells whether sums are pairs.
   bool has_pairs() const { return factors_ == Precision::f32 && sums_ == Precision::f64; }
 
   /// Declares a running sum of one invocation, initially zero. `size` is an expression for about
   /// what the total is; empty if it is not known.
   void begin(Shader& shader, std::string_view name, std::string_view size = "");
-  /// Where sums are pairs and products are not to be `exact`, these are rounded to f32.
+  /// Products that need not be `exact` are rounded to f32 if sums are pairs.
   void add(Shader& shader, std::string_view name, std::span<const Product> products,
            bool exact = true) const;
   /// Writes the total over the workgroup, as Summation does.
@@ -67,6 +67,7 @@ class ProductSum {
   ///   vec2 add_rounded(vec2 sum, float a, float b)
   ///   vec2 compensated_add(vec2 a, vec2 b)
   ///   float pair_float(vec2 sum), double pair_double(vec2 sum)
+  ///   double workgroup_pairs(vec2 sum)   as total()
   std::string_view function(Shader& shader, std::string_view name) const;
 
  private:
