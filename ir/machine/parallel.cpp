@@ -1,17 +1,25 @@
-// Threads of a child of fork(), which replace the lost pool.
+// Loops on TBB's threads, which are named here alone: each of its templates takes a second to
+// compile. In a child of fork() own threads replace the lost pool.
 #include "parallel.hpp"
 
 #include "platform.hpp"
 
 #include <sched.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_sort.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
+#include <utility>
 
 namespace topograd::ir {
 namespace {
@@ -116,21 +124,26 @@ Threads& threads() {
   return *made;
 }
 
-}  // namespace
-
-bool pool_is_lost() { return lost.load(std::memory_order_relaxed); }
-
-namespace detail {
-
 unsigned forks() { return fork_count.load(std::memory_order_relaxed); }
 
 void note_pool_use() {
   if (!used.load(std::memory_order_relaxed)) used = true;
 }
 
-ChildThreads::ChildThreads(int most) : before_(std::exchange(most_threads, most)) {}
-ChildThreads::~ChildThreads() { most_threads = before_; }
+/// Limits, while it lives, the threads that loops of this thread use in a child.
+class ChildThreads {
+ public:
+  explicit ChildThreads(int most) : before_(std::exchange(most_threads, most)) {}
+  ~ChildThreads() { most_threads = before_; }
+  ChildThreads(const ChildThreads&) = delete;
+  ChildThreads& operator=(const ChildThreads&) = delete;
 
+ private:
+  int before_;
+};
+
+/// Calls f(begin, end) for pieces of [0, count) on the threads of a child. A loop inside another
+/// one runs on its own thread.
 void for_pieces_in_child(std::size_t count,
                          const std::function<void(std::size_t, std::size_t)>& f) {
   if (count < 2 || most_threads == 1) return f(0, count);
@@ -142,7 +155,77 @@ void for_pieces_in_child(std::size_t count,
   if (most < 2 || !all.run(pieces, most, one)) f(0, count);
 }
 
-}  // namespace detail
+template <class T, class Less>
+void sort(std::span<T> items, const Less& less) {
+  if (pool_is_lost()) return std::sort(items.begin(), items.end(), less);
+  note_pool_use();
+  tbb::parallel_sort(items.begin(), items.end(), less);
+}
+
+template <class Key>
+void sort_by(std::span<std::uint32_t> positions, std::span<const Key> keys) {
+  sort(positions, [keys](std::uint32_t a, std::uint32_t b) {
+    return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
+  });
+}
+
+}  // namespace
+
+bool pool_is_lost() { return lost.load(std::memory_order_relaxed); }
+
+void parallel_pieces(std::size_t count, std::size_t grain,
+                     const std::function<void(std::size_t, std::size_t)>& f) {
+  if (count == 0) return;
+  if (pool_is_lost()) return for_pieces_in_child(count, f);
+  note_pool_use();
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, count, grain),
+                    [&](const auto& range) { f(range.begin(), range.end()); });
+}
+
+void parallel_sort(std::span<std::uint32_t> keys) { sort(keys, std::less<>()); }
+void parallel_sort(std::span<std::uint64_t> keys) { sort(keys, std::less<>()); }
+
+void parallel_sort(std::span<std::uint32_t> positions, std::span<const std::uint32_t> keys) {
+  sort_by(positions, keys);
+}
+void parallel_sort(std::span<std::uint32_t> positions, std::span<const std::uint64_t> keys) {
+  sort_by(positions, keys);
+}
+
+void isolated(const std::function<void()>& f) { tbb::this_task_arena::isolate(f); }
+
+class Arena::Threads : public tbb::task_arena {
+ public:
+  using task_arena::task_arena;
+};
+
+Arena::Arena(int threads, unsigned reserved)
+    : threads_(new Threads(threads > 0 ? threads : tbb::task_arena::automatic, reserved)),
+      forks_(forks()) {}
+
+Arena::~Arena() {
+  if (usable()) delete threads_;
+}
+
+bool Arena::usable() const { return !pool_is_lost() && forks_ == forks(); }
+
+int Arena::threads() const { return threads_->max_concurrency(); }
+
+void Arena::execute(const std::function<void()>& f) {
+  if (usable()) {
+    note_pool_use();
+    threads_->execute(f);
+    return;
+  }
+  const ChildThreads most(threads());
+  f();
+}
+
+void Arena::enqueue(std::function<void()> f) {
+  if (!usable()) return f();
+  note_pool_use();
+  threads_->enqueue(std::move(f));
+}
 
 int pool_threads() {
   static const int kCount = [] {

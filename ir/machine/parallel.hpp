@@ -1,15 +1,10 @@
 // Parallel loops on the process's one pool of threads (TBB), or on own threads where it was lost.
 #pragma once
 
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/parallel_sort.h>
-#include <tbb/task_arena.h>
-
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <utility>
+#include <span>
 
 namespace topograd::ir {
 
@@ -21,59 +16,20 @@ int pool_threads();
 /// waiting for them would never end. Loops in such a child run on threads that it starts itself.
 bool pool_is_lost();
 
-namespace detail {
-
-/// Calls f(begin, end) for pieces of [0, count) on the threads of a child. A loop inside another
-/// one runs on its own thread.
-void for_pieces_in_child(std::size_t count, const std::function<void(std::size_t, std::size_t)>& f);
-
-/// Limits, while it lives, the threads that loops of this thread use in a child.
-class ChildThreads {
- public:
-  explicit ChildThreads(int most);
-  ~ChildThreads();
-  ChildThreads(const ChildThreads&) = delete;
-  ChildThreads& operator=(const ChildThreads&) = delete;
-
- private:
-  int before_;
-};
-
-/// Number of forks that led to this process, counted in the child.
-unsigned forks();
-void note_pool_use();
-
-}  // namespace detail
+/// Calls f(begin, end) for pieces of [0, count), in any order; those of the pool have at least
+/// `grain` elements while there are so many.
+void parallel_pieces(std::size_t count, std::size_t grain,
+                     const std::function<void(std::size_t, std::size_t)>& f);
 
 /// Calls f(k) for first <= k < last, in any order.
 template <class Index, class F>
 void parallel_for(Index first, Index last, const F& f) {
   if (!(first < last)) return;
-  if (!pool_is_lost()) {
-    detail::note_pool_use();
-    tbb::parallel_for(first, last, f);
-    return;
-  }
-  const auto count = static_cast<std::size_t>(last - first);
-  detail::for_pieces_in_child(count, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t k = begin; k < end; ++k) f(static_cast<Index>(first + static_cast<Index>(k)));
-  });
-}
-
-/// Calls f(part) for parts of the range, in any order.
-template <class F>
-void parallel_for(const tbb::blocked_range<std::size_t>& range, const F& f) {
-  if (!pool_is_lost()) {
-    detail::note_pool_use();
-    tbb::parallel_for(range, f);
-    return;
-  }
-  if (range.empty()) return;
-  detail::for_pieces_in_child(range.size(), [&](std::size_t begin, std::size_t end) {
-    tbb::blocked_range<std::size_t> part(range.begin() + begin, range.begin() + end,
-                                         range.grainsize());
-    f(part);
-  });
+  parallel_pieces(static_cast<std::size_t>(last - first), 1,
+                  [&](std::size_t begin, std::size_t end) {
+                    const Index after = first + static_cast<Index>(end);
+                    for (Index k = first + static_cast<Index>(begin); k < after; ++k) f(k);
+                  });
 }
 
 /// Calls of a few instructions that are not worth a thread, nor the pool's start.
@@ -88,12 +44,15 @@ void parallel_for_beyond(std::size_t most, Index first, Index last, const F& f) 
   for (Index k = first; k < last; ++k) f(k);
 }
 
-template <class Iterator, class Less = std::less<>>
-void parallel_sort(Iterator first, Iterator last, const Less& less = {}) {
-  if (pool_is_lost()) return std::sort(first, last, less);
-  detail::note_pool_use();
-  tbb::parallel_sort(first, last, less);
-}
+/// Sorts on all threads.
+void parallel_sort(std::span<std::uint32_t> keys);
+void parallel_sort(std::span<std::uint64_t> keys);
+/// Sorts positions of keys by their keys, and those of equal keys ascending.
+void parallel_sort(std::span<std::uint32_t> positions, std::span<const std::uint32_t> keys);
+void parallel_sort(std::span<std::uint32_t> positions, std::span<const std::uint64_t> keys);
+
+/// Runs f; while loops in it wait for other threads, this thread takes no other work of the pool.
+void isolated(const std::function<void()>& f);
 
 /// A part of the pool. In a child of fork() an arena of the parent is unusable and never destroyed;
 /// the child's threads replace it.
@@ -101,41 +60,24 @@ class Arena {
  public:
   ///   threads   0 = all
   ///   reserved  how many of them are for threads outside the pool
-  explicit Arena(int threads = 0, unsigned reserved = 1)
-      : arena_(new tbb::task_arena(threads > 0 ? threads : tbb::task_arena::automatic, reserved)),
-        forks_(detail::forks()) {}
-  ~Arena() {
-    if (usable()) delete arena_;
-  }
+  explicit Arena(int threads = 0, unsigned reserved = 1);
+  ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   /// True if this process made it and its pool was not lost.
-  bool usable() const { return !pool_is_lost() && forks_ == detail::forks(); }
-  int threads() const { return arena_->max_concurrency(); }
+  bool usable() const;
+  int threads() const;
 
   /// Runs f on this thread; loops inside use this part of the pool.
-  template <class F>
-  void execute(const F& f) {
-    if (usable()) {
-      detail::note_pool_use();
-      arena_->execute(f);
-      return;
-    }
-    const detail::ChildThreads most(threads());
-    f();
-  }
+  void execute(const std::function<void()>& f);
 
   /// Runs f on a thread of the pool, now or later; in a child, at once on this thread.
-  template <class F>
-  void enqueue(F&& f) {
-    if (!usable()) return std::forward<F>(f)();
-    detail::note_pool_use();
-    arena_->enqueue(std::forward<F>(f));
-  }
+  void enqueue(std::function<void()> f);
 
  private:
-  tbb::task_arena* arena_;
+  class Threads;
+  Threads* threads_;
   unsigned forks_;
 };
 

@@ -155,10 +155,10 @@ class MapCall {
         });
       }
     };
-    ir::parallel_for(tbb::blocked_range<std::size_t>(0, count_, kGrain), [&](const auto& range) {
+    ir::parallel_pieces(count_, kGrain, [&](std::size_t begin, std::size_t end) {
       auto& scratch = scratches.local();
-      for (std::size_t first = range.begin(); first < range.end(); first += kTile)
-        one(first, std::min<std::size_t>(kTile, range.end() - first), scratch);
+      for (std::size_t first = begin; first < end; first += kTile)
+        one(first, std::min<std::size_t>(kTile, end - first), scratch);
     });
   }
 

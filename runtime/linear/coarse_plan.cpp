@@ -33,13 +33,8 @@ struct Touched {
   }
 };
 
-/// Calls work(begin, end) for ranges of n instances, on all threads.
-template <class Work>
-void each_instance_range(std::size_t n, const Work& work) {
-  constexpr std::size_t kGrain = 1 << 12;
-  ir::parallel_for(tbb::blocked_range<std::size_t>(0, n, kGrain),
-                   [&](const auto& range) { work(range.begin(), range.end()); });
-}
+/// Least instances of a thread's piece.
+constexpr std::size_t kGrain = 1 << 12;
 
 Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers& blocks) {
   Touched out;
@@ -51,7 +46,7 @@ Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers&
   out.width = static_cast<std::uint32_t>(slots.size());
   const std::size_t n = term.batch->size();
   out.blocks.resize(n * out.width);
-  each_instance_range(n, [&](std::size_t begin, std::size_t end) {
+  ir::parallel_pieces(n, kGrain, [&](std::size_t begin, std::size_t end) {
     std::vector<std::uint32_t> column(end - begin);
     for (std::size_t k = 0; k < slots.size(); ++k) {
       term.batch->copy_index_column(slots[k], begin, column);
@@ -132,7 +127,7 @@ class Graph {
                     std::memory_order_relaxed);
     };
     for (const Touched& t : terms) {
-      each_instance_range(t.instances(), [&](std::size_t begin, std::size_t end) {
+      ir::parallel_pieces(t.instances(), kGrain, [&](std::size_t begin, std::size_t end) {
         std::vector<std::uint32_t> leading;
         for (std::size_t i = begin; i < end; ++i) {
           leading.clear();
@@ -155,7 +150,7 @@ class Graph {
   static bool connects(std::span<const Touched> terms, std::span<const std::uint32_t> degree) {
     std::atomic<bool> found = false;
     for (const Touched& t : terms) {
-      each_instance_range(t.instances(), [&](std::size_t begin, std::size_t end) {
+      ir::parallel_pieces(t.instances(), kGrain, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end && !found.load(std::memory_order_relaxed); ++i) {
           const auto counts = [&](std::uint32_t block) { return degree[block] != 0; };
           const auto blocks = t.of(i);

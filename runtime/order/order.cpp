@@ -498,8 +498,8 @@ namespace {
 template <class Work>
 void each_scalar(std::size_t n, Work work) {
   constexpr std::size_t kGrain = std::size_t{1} << 14;
-  ir::parallel_for(tbb::blocked_range<std::size_t>(0, n, kGrain), [&](const auto& range) {
-    for (std::size_t k = range.begin(); k < range.end(); ++k) work(k);
+  ir::parallel_pieces(n, kGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) work(k);
   });
 }
 

@@ -123,17 +123,17 @@ template <class T>
 void copy_column(const ir::Batch& batch, std::uint32_t column, std::size_t first,
                  std::span<T> out) {
   constexpr std::size_t kRows = ir::Batch::kBlockRows;
-  ir::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), kRows), [&](const auto& range) {
-    const std::span<T> part = out.subspan(range.begin(), range.size());
+  ir::parallel_pieces(out.size(), kRows, [&](std::size_t begin, std::size_t end) {
+    const std::span<T> part = out.subspan(begin, end - begin);
     if constexpr (std::is_same_v<T, std::uint32_t>) {
-      batch.copy_index_column(column, first + range.begin(), part);
+      batch.copy_index_column(column, first + begin, part);
     } else if constexpr (std::is_same_v<T, double>) {
-      batch.copy_data_column(column, first + range.begin(), part);
+      batch.copy_data_column(column, first + begin, part);
     } else {
       std::array<double, kRows> wide;
       for (std::size_t at = 0; at < part.size(); at += kRows) {
         const std::size_t count = std::min(kRows, part.size() - at);
-        batch.copy_data_column(column, first + range.begin() + at, std::span(wide).first(count));
+        batch.copy_data_column(column, first + begin + at, std::span(wide).first(count));
         std::copy_n(wide.begin(), count, part.begin() + at);
       }
     }

@@ -251,8 +251,8 @@ class Cutter {
   void copy_instances() {
     plan_.instances.resize(entries_);
     constexpr std::size_t kGrain = 1 << 12;
-    ir::parallel_for(tbb::blocked_range<std::size_t>(0, from_.size(), kGrain), [&](const auto& r) {
-      for (std::size_t k = r.begin(); k < r.end(); ++k) {
+    ir::parallel_pieces(from_.size(), kGrain, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t k = begin; k < end; ++k) {
         const std::uint32_t count = plan_.starts[k + 1] - plan_.starts[k];
         std::copy_n(sorted_.instances.begin() + from_[k], count,
                     plan_.instances.begin() + plan_.starts[k]);

@@ -104,10 +104,9 @@ std::uint32_t count_data_forms(const ColumnLayout& layout) {
 template <class Test>
 std::uint64_t count_rows(const ir::Batch& batch, std::uint32_t column, Test test) {
   std::atomic<std::uint64_t> total = 0;
-  const auto rows = tbb::blocked_range<std::size_t>(0, batch.size(), ir::Batch::kBlockRows);
-  ir::parallel_for(rows, [&](const auto& range) {
-    std::vector<std::uint32_t> block(range.size());
-    batch.copy_index_column(column, range.begin(), block);
+  ir::parallel_pieces(batch.size(), ir::Batch::kBlockRows, [&](std::size_t begin, std::size_t end) {
+    std::vector<std::uint32_t> block(end - begin);
+    batch.copy_index_column(column, begin, block);
     total += static_cast<std::uint64_t>(std::ranges::count_if(block, test));
   });
   return total;

@@ -120,9 +120,9 @@ Pixels triangles_of(const Sheet& sheet) {
   Pixels pixels{sheet.width, sheet.height, {}};
   pixels.color.resize(static_cast<std::size_t>(sheet.width) * sheet.height);
   const auto bands = triangles_of_bands(sheet);
-  ir::parallel_for(tbb::blocked_range<std::size_t>(0, bands.size()), [&](const auto& range) {
+  ir::parallel_pieces(bands.size(), 1, [&](std::size_t begin, std::size_t end) {
     Samples samples{sheet.width * kSamples, 0, 0, {}, {}};
-    for (std::size_t k = range.begin(); k < range.end(); ++k) {
+    for (std::size_t k = begin; k < end; ++k) {
       const int row = static_cast<int>(k) * kBandRows;
       samples.blank(row * kSamples, std::min(kBandRows, sheet.height - row) * kSamples);
       for (const Triangle* triangle : bands[k]) fill(samples, *triangle);

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -574,7 +575,7 @@ std::vector<Key<T>> keys_of(const Slice& x) {
 template <class T>
 void sort_on_cpu(const Slice& x, const Slice& output) {
   std::vector<Key<T>> keys = keys_of<T>(x);
-  ir::parallel_sort(keys.begin(), keys.end());
+  ir::parallel_sort(std::span(keys));
   T* to = output.write<T>();
   ir::parallel_for(std::size_t{0}, keys.size(), [&](std::size_t i) { to[i] = decode<T>(keys[i]); });
 }
@@ -584,9 +585,7 @@ void argsort_on_cpu(const Slice& x, const Slice& output) {
   const std::vector<Key<T>> keys = keys_of<T>(x);
   std::uint32_t* to = output.write<std::uint32_t>();
   for (std::uint32_t i = 0; i < keys.size(); ++i) to[i] = i;
-  ir::parallel_sort(to, to + keys.size(), [&](std::uint32_t a, std::uint32_t b) {
-    return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
-  });
+  ir::parallel_sort({to, keys.size()}, std::span(keys));
 }
 
 void check_device(const OpBackend& backend, const char* call, const Slice& x) {

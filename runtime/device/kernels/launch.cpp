@@ -134,9 +134,8 @@ void write_numbers(LaunchContext& context, const Buffer& buffer, std::span<const
     return;
   }
   std::vector<float> narrow(values.size());
-  ir::parallel_for(tbb::blocked_range<std::size_t>(0, values.size(), 1 << 16), [&](auto& range) {
-    std::copy(values.begin() + range.begin(), values.begin() + range.end(),
-              narrow.begin() + range.begin());
+  ir::parallel_pieces(values.size(), 1 << 16, [&](std::size_t begin, std::size_t end) {
+    std::ranges::copy(values.subspan(begin, end - begin), narrow.data() + begin);
   });
   context.device->upload<float>(buffer, narrow, first * sizeof(float));
 }

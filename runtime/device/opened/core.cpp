@@ -179,10 +179,9 @@ void copy_up(std::byte* to, std::span<const std::byte> from) {
     std::memcpy(to, from.data(), from.size());
     return;
   }
-  const tbb::blocked_range<std::size_t> bytes(0, from.size(), kPiece);
-  tbb::this_task_arena::isolate([&] {
-    ir::parallel_for(bytes, [&](const auto& part) {
-      std::memcpy(to + part.begin(), from.data() + part.begin(), part.size());
+  ir::isolated([&] {
+    ir::parallel_pieces(from.size(), kPiece, [&](std::size_t begin, std::size_t end) {
+      std::memcpy(to + begin, from.data() + begin, end - begin);
     });
   });
 }

@@ -330,8 +330,8 @@ ir::UnsetVector<T> whole_column(const ir::Batch& batch, std::uint32_t column) {
 
 template <class T>
 void pick(std::span<const T> source, std::span<const std::uint32_t> at, std::span<T> out) {
-  ir::parallel_for(tbb::blocked_range<std::size_t>(0, at.size(), 1 << 14), [&](const auto& range) {
-    for (std::size_t k = range.begin(); k < range.end(); ++k) out[k] = source[at[k]];
+  ir::parallel_pieces(at.size(), 1 << 14, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) out[k] = source[at[k]];
   });
 }
 
@@ -422,9 +422,8 @@ ir::UnsetVector<std::uint32_t> GatherColumns::entry_indices(const Piece& piece) 
   ir::UnsetVector<std::uint32_t> columns(std::size_t{columns_} * piece.count + shared.size());
   const std::span<const std::uint32_t> at = instances(piece);
   const std::uint32_t first = piece.first, last = first + piece.count;
-  const auto starts = tbb::blocked_range<std::size_t>(0, plan_.starts.size() - 1, 1 << 13);
-  ir::parallel_for(starts, [&](const auto& range) {
-    for (std::size_t k = range.begin(); k < range.end(); ++k) {
+  ir::parallel_pieces(plan_.starts.size() - 1, 1 << 13, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
       const std::uint32_t from = std::max(plan_.starts[k], first) - first;
       const std::uint32_t to = std::max(std::min(plan_.starts[k + 1], last), first) - first;
       std::uint32_t* out = columns.data();

@@ -143,8 +143,7 @@ void widen(const std::byte* bytes, std::span<double> values) {
 
 void Readback::record(Context& context, CommandList& list, const Buffer& source, bool own) {
   if (list.declared() != nullptr) return;
-  const bool readable = source.mapped() != nullptr && source.cached();
-  if (!own && (readable || source.size() > kLargestCopy)) return;
+  if (!own && (source.readable() || source.size() > kLargestCopy)) return;
   if (!host_ || host_.size() < source.size()) {
     host_ = context.device->buffer(source.size(), MemoryKind::Readback, "readback");
   }
@@ -224,9 +223,8 @@ void StepVectors::lay_out_blocks(const Model& model) {
                         static_cast<std::uint32_t>(packed_blocks + first * numbers),
                         static_cast<std::uint32_t>(std::min(piece, count - first)), width});
     }
-    const tbb::blocked_range<std::size_t> all(0, count, 1 << 14);
-    ir::parallel_for(all, [&](const auto& range) {
-      for (std::size_t block = range.begin(); block < range.end(); ++block) {
+    ir::parallel_pieces(count, 1 << 14, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t block = begin; block < end; ++block) {
         for (std::uint64_t i = 0; i < width; ++i)
           diagonal_positions[array.offset + block * width + i] = static_cast<std::uint32_t>(
               packed_blocks + block * numbers + i * width - i * (i + 1) / 2 + i);

@@ -155,9 +155,9 @@ TEST(Fork, LoopsOfAChildHaveThreadsOfItsOwn) {
     } catch (const std::runtime_error& error) {
       say(error.what());
     }
-    std::vector<int> order(5000);
-    for (int k = 0; k < 5000; ++k) order[static_cast<std::size_t>(k)] = (k * 7919) % 5000;
-    ir::parallel_sort(order.begin(), order.end());
+    std::vector<std::uint32_t> order(5000);
+    for (std::uint32_t k = 0; k < 5000; ++k) order[k] = (k * 7919) % 5000;
+    ir::parallel_sort(order);
     say(std::is_sorted(order.begin(), order.end()) ? "sorted" : "not sorted");
     say(all());  // children of children
     say(in_child([&](const Say& inner) { inner(all()); }) == Lines{"100000"} ? "grandchild" : "");
