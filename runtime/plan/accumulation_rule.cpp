@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kFunctionCost = 20;  // operations of a library function
 constexpr double kBytesOfOperation = 0.1;    // H200: 60 TFLOP/s in f32 and 30 in f64, 4.2 TB/s
+constexpr double kBytesOfEmulated = 20;      // H200: springs' gradient with f64 by integers
 constexpr std::uint64_t kStoreLimit = 1000;  // operations
 // Operations of a kernel with the program of each block slot: their compile time and size are
 // bounded (docs/running.md).
@@ -31,7 +32,7 @@ std::uint64_t most_block_slots(const TermShape& shape) {
 }  // namespace
 
 AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
-                                           codegen::Precision precision) {
+                                           codegen::Precision precision, codegen::Float64 float64) {
   const std::vector<std::uint32_t> written = slots_of(shape, pass);
   const ir::Program all = shape_program(shape, pass, written);
   AccumulationEstimate estimate;
@@ -39,11 +40,14 @@ AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
     if (ir::is_leaf(node.op)) continue;
     estimate.operations += ir::info(node.op).function.empty() ? 1 : kFunctionCost;
   }
-  const double number = precision == codegen::Precision::f64 ? 8 : 4;
+  const bool wide = precision == codegen::Precision::f64;
+  const bool emulated = wide && float64 == codegen::Float64::emulated;
+  const double number = wide ? 8 : 4;
   const auto slots = static_cast<double>(written.size());
   const double columns = stored_bytes(shape.layout, static_cast<std::uint32_t>(number));
   const double once =
-      kBytesOfOperation * static_cast<double>(estimate.operations) + columns + number * slots;
+      (emulated ? kBytesOfEmulated : kBytesOfOperation) * static_cast<double>(estimate.operations) +
+      columns + number * slots;
   const auto block_slots = static_cast<double>(std::max<std::size_t>(shape.groups.size(), 1));
   estimate.recompute = block_slots * once;
   estimate.repeated = estimate.operations * most_block_slots(shape);

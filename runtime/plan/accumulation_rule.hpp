@@ -18,9 +18,10 @@ struct AccumulationEstimate {
   std::uint64_t repeated = 0;    ///< of the longest kernel that evaluates terms in each block slot
 };
 
-/// Estimates a pass over a batch of this shape.
+/// Estimates a pass over a batch of this shape; `float64` tells how kernels in f64 compute.
 AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
-                                           codegen::Precision precision);
+                                           codegen::Precision precision,
+                                           codegen::Float64 float64 = codegen::Float64::native);
 
 /// True if a kernel that evaluates the terms in each block slot would take drivers' compilers too
 /// long.

@@ -58,6 +58,8 @@ bool SumChoices::by_atomics() const {
   return codegen::row_of(context_.accumulation.accumulation).atomic;
 }
 
+bool SumChoices::emulates() const { return context_.device->info().features.emulated_float64; }
+
 SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
   const auto [it, fresh] = decisions_->try_emplace({k, pass});
   Decision& decision = it->second;
@@ -84,8 +86,11 @@ SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
     decide_values(k, pass, decision);
     return decision;
   }
+  // The rule alone takes no notice of emulation, whose bits are those of native float64.
+  const bool emulated = emulates() && !context_.options.deterministic;
   const AccumulationEstimate estimate =
-      estimate_accumulation(term.shape(), pass, context_.options.precision);
+      estimate_accumulation(term.shape(), pass, context_.options.precision,
+                            emulated ? codegen::Float64::emulated : codegen::Float64::native);
   choice.candidates = {{Accumulation::gather_recompute, estimate.recompute},
                        {Accumulation::gather_store, estimate.store}};
   choice.accumulation = choose_accumulation(estimate);
@@ -105,7 +110,7 @@ SumChoices::Decision& SumChoices::decision(std::size_t k, Pass pass) {
 
 /// Key of the kernels' code and the size class; the disk cache knows the device.
 ir::Hash128 SumChoices::tuning_key(std::size_t k, Pass pass) {
-  std::vector<std::uint64_t> words = {size_class(terms_[k]->instances())};
+  std::vector<std::uint64_t> words = {size_class(terms_[k]->instances()), emulates()};
   for (auto& set : terms_[k]->gather_sets()) {
     const ir::Hash128 hash = set->source_hash(pass);
     words.insert(words.end(), {hash.high, hash.low});
@@ -172,7 +177,7 @@ void SumChoices::decide_values(std::size_t k, Pass pass, Decision& made) {
   if (context_.options.deterministic || !large_enough_to_measure(choice.instances)) return;
   const ir::Hash128 source = stores ? source_hash(context_, store_request(terms_[k]->shape(), pass))
                                     : terms_[k]->value_set(pass)->source_hash(pass);
-  const std::uint64_t words[] = {size_class(choice.instances), source.high, source.low};
+  const std::uint64_t words[] = {size_class(choice.instances), emulates(), source.high, source.low};
   made.key = hash_bytes(std::as_bytes(std::span(words)), hash_text(kOnePassPlans));
   const auto remembered = recall_choice(context_.device->disk_cache(), kOnePassPlans, made.key);
   made.open = !remembered;

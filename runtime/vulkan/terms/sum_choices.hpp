@@ -50,6 +50,8 @@ class SumChoices : Part {
  private:
   Decision& decision(std::size_t k, Pass pass);
   void decide_values(std::size_t k, Pass pass, Decision& made);
+  /// True if f64 is computed by integers: other choices are fast then.
+  bool emulates() const;
   ir::Hash128 tuning_key(std::size_t k, Pass pass);
   void remember_decision(std::string_view kind, const Decision& made);
 

@@ -108,6 +108,21 @@ TEST(AccumulationRule, LongProgramsAndManyRolesStoreTheirTerms) {
   EXPECT_GT(estimate.operations, 10u);
 }
 
+// Cost and gradient of springs in f64 by integers take an H200 804 us with terms that are evaluated
+// again, and 435 with stored ones.
+TEST(AccumulationRule, EmulatedFloat64MakesStoredTermsWorthMeasuring) {
+  const OwnedModel springs = springs_model(10, 30);
+  const auto shape = runtime::shape_of(springs.model.terms[0], springs.model.arrays);
+  const auto worth = [&](codegen::Precision precision, codegen::Float64 float64) {
+    return worth_measuring(
+        estimate_accumulation(shape, runtime::Pass::gradient, precision, float64), 1u << 20);
+  };
+  using codegen::Float64, codegen::Precision;
+  EXPECT_FALSE(worth(Precision::f64, Float64::native));
+  EXPECT_TRUE(worth(Precision::f64, Float64::emulated));
+  EXPECT_FALSE(worth(Precision::f32, Float64::emulated));
+}
+
 TEST(PlanRecord, SizeClassesAreFactorsOfTwo) {
   EXPECT_EQ(runtime::size_class(0), 0u);
   EXPECT_EQ(runtime::size_class(1), 0u);
