@@ -195,7 +195,7 @@ DeviceFacts facts_of_open(vk::Device& device) {
   DeviceFacts facts = facts_of(device.info());
   // A driver may allow fewer types of memory for buffers than for other data.
   const vk::Buffer probe = device.buffer(4096, vk::MemoryKind::Device, "array");
-  facts.unified = probe.mapped() != nullptr && probe.cached();
+  facts.unified = probe.readable();
   return facts;
 }
 

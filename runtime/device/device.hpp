@@ -99,8 +99,8 @@ class Buffer {
   /// Host address of the first byte, or null. Kind Device may be mapped too (software devices,
   /// resizable BAR): then host writes must not race with submissions that use the buffer.
   std::byte* mapped() const;
-  /// True if reads through mapped() are fast (cached memory).
-  bool cached() const;
+  /// True if the host reads it in place, and as fast as its own memory: mapped and cached.
+  bool readable() const;
 
   const std::shared_ptr<BufferState>& state() const { return state_; }
 

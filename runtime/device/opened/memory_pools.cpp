@@ -37,7 +37,7 @@ const std::string& Buffer::name() const {
 
 MemoryKind Buffer::kind() const { return state_ ? state_->kind : MemoryKind::Device; }
 std::byte* Buffer::mapped() const { return state_ ? state_->mapped : nullptr; }
-bool Buffer::cached() const { return state_ && state_->cached; }
+bool Buffer::readable() const { return mapped() != nullptr && state_->cached; }
 
 void check_range(const char* call, const BufferState& buffer, std::uint64_t offset,
                  std::uint64_t size) {
