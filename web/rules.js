@@ -6,8 +6,8 @@ const undampedLambda = 1e-15;
 const mostRadius = 1e36, mostWaits = 1024;
 /** Steps without a gain after which something other than their length may be wrong. */
 const stuck = 3;
-/** Steps that creep before one of second derivatives, which brings so many times what the last one did. */
-const mostCreeps = 8, muchMore = 10;
+/** Steps that damping shortens before one of second derivatives, which brings so many times what the last one did. */
+const mostDampedSteps = 8, muchMore = 10;
 /** Most dampings of such a step. */
 const mostTries = 11;
 
@@ -210,8 +210,8 @@ export class Rules {
     this.curved = curved;
     this.exactGain = Infinity;  // by second derivatives at the point; infinite until it is known
     this.exactWaits = this.mostExactWaits = 0;  // points until it is asked for again
-    this.creeps = 0;          // steps in turn that creep
-    this.mostCreeps = mostCreeps;
+    this.dampedSteps = 0;          // steps in turn that damping shortens
+    this.mostDampedSteps = mostDampedSteps;
     this.unsettled = 0;       // what a step without damping promised in vain
     this.region = new Region(options.initialTrustRegionRadius, options.maxTrustRegionRadius);
     this.forcing = new Forcing(looseSystems, options.linearTolerance);
@@ -304,7 +304,7 @@ export class Rules {
   /** The next step is of second derivatives: only it settles a verdict, or the linear model is no good. */
   get wantsExactStep() {
     return this.unsettled > 0 ||
-           (this.curved && !this.undampedFirst && this.creeps >= this.mostCreeps);
+           (this.curved && !this.undampedFirst && this.dampedSteps >= this.mostDampedSteps);
   }
 
   get exactTries() {
@@ -317,8 +317,8 @@ export class Rules {
       this.lastChange = this.unsettled = 0;
       return true;
     }
-    this.creeps = 0;
-    this.mostCreeps = Math.min(2 * this.mostCreeps, mostWaits);
+    this.dampedSteps = 0;
+    this.mostDampedSteps = Math.min(2 * this.mostDampedSteps, mostWaits);
     return false;
   }
 
@@ -401,7 +401,7 @@ export class Rules {
 
   /** The end after an accepted step, or undefined. `before` is the point that it led from. */
   afterTake(facts, step, before) {
-    this.creeps = step.dampedShare > 0.5 ? Math.min(this.creeps + 1, mostWaits) : 0;
+    this.dampedSteps = step.dampedShare > 0.5 ? Math.min(this.dampedSteps + 1, mostWaits) : 0;
     const end = this.#checkTaken(facts, step, before);
     if (end === undefined) this.exact = this.#mayLeaveOutDamping(step, facts.change);
     return end;
@@ -446,7 +446,7 @@ export class Rules {
   refuse(facts, step) {
     const o = this.o, first = this.first;
     this.idleInARow = Math.min(this.idleInARow + 1, stuck + 1);
-    this.creeps = Math.min(this.creeps + 1, mostWaits);
+    this.dampedSteps = Math.min(this.dampedSteps + 1, mostWaits);
     if (this.exact) {
       this.exact = false;
       this.waits = this.mostWaits = Math.min(2 * this.mostWaits + 1, mostWaits);

@@ -19,7 +19,7 @@ export function tileOf(numbers) {
  * Kernels of (JᵀJ + D) x = b by conjugate gradients with block Jacobi, in f32. J is stored by
  * columns of each term; all sums are gathered, in an order that the sizes decide. One iteration is
  * along, rows, columns, bend, update, judge, which do nothing after the end. Only bend and judge, of one
- * workgroup, wait for others: barriers are dear on a processor.
+ * workgroup, wait for others: barriers take long on a processor.
  *
  * @param at sizes and offsets in buffers
  */

@@ -38,7 +38,7 @@ class LostColumns {
   ///   size  the larger of both
   static bool has_vanished(double square, double size, double cost);
   /// Least second derivative of the cost by such an unknown that makes the way back to the start
-  /// dearer than this share of the cost: then the column has vanished at a minimum.
+  /// cost more than this share of the cost: then the column has vanished at a minimum.
   ///
   ///   moved, cost  as above
   static double least_curvature(double moved, double cost, double share) {

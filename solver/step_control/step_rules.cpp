@@ -38,8 +38,8 @@ constexpr double kTooLong = 0.05;
 constexpr double kLargeNoise = 1e-3;
 constexpr int kMostHidden = 4;
 
-// Share that the damping keeps back from which a step creeps.
-constexpr double kCreeping = 0.5;
+// Share of a step that the damping keeps back, from which the step counts as damped.
+constexpr double kMostlyDamped = 0.5;
 
 // A step of the exact model is taken if it brings so many times what the last step brought. Where
 // residuals can vanish, the linear model leads to better minima, if slowly.
@@ -226,7 +226,7 @@ Verdict StepRules::check_exact_gain() const {
 bool StepRules::wants_exact_step() const {
   if (unsettled_ > 0) return true;
   return may_ask_exactly() && !terms_.curvature_jumps && !options_->use_nonmonotonic_steps &&
-         options_->method == Method::levenberg_marquardt && creeps_ >= most_creeps_;
+         options_->method == Method::levenberg_marquardt && damped_steps_ >= most_damped_steps_;
 }
 
 bool StepRules::accepts_exact(double change) {
@@ -235,8 +235,8 @@ bool StepRules::accepts_exact(double change) {
   if (accepted) {
     last_change_ = unsettled_ = 0;
   } else {
-    creeps_ = 0;
-    most_creeps_ = std::min(2 * most_creeps_, kMostWaits);
+    damped_steps_ = 0;
+    most_damped_steps_ = std::min(2 * most_damped_steps_, kMostWaits);
   }
   return accepted;
 }
@@ -326,7 +326,7 @@ runtime::StepRequest StepRules::request() const {
           .max_diagonal = o.max_lm_diagonal,
           .jacobi_scaling = o.jacobi_scaling,
           .scale_free = o.scale_free,
-          // Penalties grow valleys, in which more damping creeps.
+          // Penalties make valleys, in which more damping makes steps short.
           .keeps_damping = o.scale_free && o.jacobi_scaling && !terms_.penalties,
           .energy_norm = o.scale_free && !forcing_.is_loose(),
           .linear_tolerance = forcing_.tolerance(),
@@ -465,7 +465,7 @@ void StepRules::take(const StepFacts& facts, const StepReport& report, bool shor
 
 Verdict StepRules::after_take(const StepFacts& facts, const StepReport& report,
                               const runtime::PointReport& before, double share) {
-  creeps_ = share > kCreeping ? std::min(creeps_ + 1, kMostWaits) : 0;
+  damped_steps_ = share > kMostlyDamped ? std::min(damped_steps_ + 1, kMostWaits) : 0;
   Verdict verdict;
   // Damped steps on a parabola lower each |g_i| / ‖J_i‖, or nearly so, but not each |g_i|.
   const auto size = [&](const runtime::PointReport& at) {
@@ -549,7 +549,7 @@ bool StepRules::moves_nothing(const StepFacts& facts, const StepReport& report,
 Verdict StepRules::refuse(const StepFacts& facts, const StepReport& report, double share) {
   const SolverOptions& o = *options_;
   idle_in_a_row_ = std::min(idle_in_a_row_ + 1, kStuck + 1);
-  creeps_ = std::min(creeps_ + 1, kMostWaits);
+  damped_steps_ = std::min(damped_steps_ + 1, kMostWaits);
   if (std::exchange(exact_, false)) {
     waits_ = most_waits_ = std::min(2 * most_waits_ + 1, kMostWaits);
     return {};
@@ -648,8 +648,8 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   record.in_range("idle steps in a row", idle_in_a_row_, 0, kStuck + 1);
   record.value("last change of the cost", last_change_);
-  record.in_range("steps that creep", creeps_, 0, kMostWaits);
-  record.in_range("most steps that creep", most_creeps_, kCreeps, kMostWaits);
+  record.in_range("damped steps", damped_steps_, 0, kMostWaits);
+  record.in_range("most damped steps", most_damped_steps_, kDampedSteps, kMostWaits);
   record.in_range("points before the next Hessian", exact_waits_, 0, kMostWaits);
   record.in_range("most of these points", most_exact_waits_, 0, kMostWaits);
 }

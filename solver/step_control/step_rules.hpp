@@ -253,7 +253,7 @@ class StepRules {
 
  private:
   static constexpr int kStuck = 3;
-  static constexpr int kCreeps = 8;
+  static constexpr int kDampedSteps = 8;
 
   bool still_falls() const;
   bool hides(const runtime::StepReport& report, double bound) const;
@@ -305,7 +305,8 @@ class StepRules {
   /// By second derivatives at the point; infinite until it is known.
   double exact_gain_ = std::numeric_limits<double>::infinity();
   int exact_waits_ = 0, most_exact_waits_ = 0;  // points until it is asked for again
-  int creeps_ = 0, most_creeps_ = kCreeps;      // steps in turn that creep, and before an exact one
+  // Steps in turn that damping shortens, and as many before an exact one.
+  int damped_steps_ = 0, most_damped_steps_ = kDampedSteps;
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
 };

@@ -139,7 +139,7 @@ void expect_order_does_not_matter(const SolverOptions& base) {
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
     options.linear_solver = row.linear;
-    options.max_iterations = row.steps;  // springs creep along soft modes
+    options.max_iterations = row.steps;  // steps along soft modes are short
     compare(row.pieces, options, row.steps == 50);
   }
 }

@@ -43,15 +43,16 @@ TEST(DependentColumns, LeadToTheMinimum) {
         SolverOptions options{
             .backend = Backend::cpu, .linear_solver = linear, .max_iterations = 100};
         const Summary summary = solve_pairs(pairs, weak, options);
-        // Where the Jacobian is too large for QR, a factor of the normal equations only creeps.
-        const bool creeps = pairs == 200 && weak == 1e-8 && linear == cholesky;
+        // Where the Jacobian is too large for QR, a factor of the normal equations only takes short
+        // steps.
+        const bool short_steps = pairs == 200 && weak == 1e-8 && linear == cholesky;
         const auto least = static_cast<double>(pairs);
         const std::string where = std::to_string(pairs) + " pairs, " + std::to_string(weak * 1e8) +
                                   ", " + std::string(name(linear)) + ": " + summary.message;
         EXPECT_EQ(summary.termination,
-                  creeps ? Termination::NO_CONVERGENCE : Termination::CONVERGENCE)
+                  short_steps ? Termination::NO_CONVERGENCE : Termination::CONVERGENCE)
             << where;
-        if (!creeps) {
+        if (!short_steps) {
           EXPECT_NEAR(summary.final_cost, least, 1e-5 * least) << where;
         }
       }

@@ -51,7 +51,7 @@ bool Bounds() {
   problem.AddResidualBlock(GoTo(2, -3, 0.25), nullptr, x);
   problem.SetParameterUpperBound(x, 0, 1.0);
   problem.SetParameterLowerBound(x, 1, -1.0);
-  // Solvers creep along a bound at which steps end.
+  // Solvers take short steps along a bound at which steps end.
   return Run("bounds", problem, x, 1, -1, 0.25, ceres::LEVENBERG_MARQUARDT, 1e-4) &&
          problem.GetParameterUpperBound(x, 0) == 1.0;
 }
