@@ -129,7 +129,8 @@ struct LaneSolver::Lane {
   int tries = 0;
   double gain = 0;  // that the last of them promises
   std::optional<SaddleSearch> saddle;
-  double looked_beside = -1;  // cost of the point beside which leave_saddle() looked last
+  double looked_beside = -1;          // cost of the point beside which leave_saddle() looked last
+  bool looked_at_dependence = false;  // there, of columns on each other
   ProjectedSearch search;
   ComponentResult result;
   bool walked = false;  // it began at the end of a walk
@@ -944,11 +945,14 @@ bool LaneSolver::is_nowhere(std::size_t at) const {
 bool LaneSolver::leave_saddle(std::size_t at) {
   Lane& lane = lanes_now_[at];
   const End end = lane.result.end;
-  const bool may = end == End::none || termination(end) == Termination::CONVERGENCE;
-  if (!may || !lane.rules.may_leave_saddle() || !(lane.here_cost > 0) ||
-      lane.looked_beside == lane.here_cost)
-    return false;
+  const bool may =
+      end == End::none || end == End::curved_valley || termination(end) == Termination::CONVERGENCE;
+  const bool dependent = end != End::none;
+  const bool looked =
+      lane.looked_beside == lane.here_cost && (lane.looked_at_dependence || !dependent);
+  if (!may || looked || !lane.rules.may_leave_saddle() || !(lane.here_cost > 0)) return false;
   lane.looked_beside = lane.here_cost;
+  lane.looked_at_dependence = dependent;
   const std::vector<std::uint32_t> vanished = find_vanished(at);
   return curve_away(at, vanished) || step_beside(at, vanished);
 }
@@ -956,9 +960,17 @@ bool LaneSolver::leave_saddle(std::size_t at) {
 /// Begins a search in a direction of negative curvature; false if there is none.
 bool LaneSolver::curve_away(std::size_t at, std::span<const std::uint32_t> vanished) {
   Lane& lane = lanes_now_[at];
-  if (!lane.rules.may_ask_exactly() || !has_exact_model() || (!is_nowhere(at) && vanished.empty()))
-    return false;
-  const std::optional<QuadraticModel> model = exact_model(at, here_columns());
+  if (!lane.rules.may_ask_exactly() || !has_exact_model()) return false;
+  Eigen::MatrixXd normal;
+  if (!is_nowhere(at) && vanished.empty()) {
+    if (!lane.looked_at_dependence) return false;
+    normal.resize(n_, n_);
+    for (std::uint32_t i = 0; i < n_; ++i)
+      for (std::uint32_t j = 0; j <= i; ++j) normal(i, j) = normal(j, i) = entry(i, j, at);
+    if (!normal.allFinite() || !has_dependent_columns(normal)) return false;
+  }
+  std::optional<QuadraticModel> model = exact_model(at, here_columns());
+  if (model && normal.size() > 0) model->normal = normal(model->unknowns, model->unknowns);
   const auto descent = model ? negative_curvature(*model, kUnit) : std::nullopt;
   if (!descent) return false;
   set_direction(at, model->unknowns, descent->direction);
@@ -1394,7 +1406,8 @@ void LaneSolver::reconsider(std::size_t at) {
                lane.stuck_at != result.successful + result.unsuccessful;
   if (!options_.scale_free || lane.settled || !(lane.ended || stuck)) return;
   const bool converged = lane.ended && termination(result.end) == Termination::CONVERGENCE;
-  if (!converged && !stuck && !lane.lost_columns.is_open()) return;
+  const bool valley = lane.ended && result.end == End::curved_valley;
+  if (!converged && !stuck && !valley && !lane.lost_columns.is_open()) return;
   if (stuck) lane.stuck_at = result.successful + result.unsuccessful;
   std::vector<std::uint32_t> lost;
   if (converged || stuck) lost = find_lost(at);

@@ -133,7 +133,7 @@ std::optional<ExactStep> ExactEnd::leave_saddle(std::span<const double> x,
                                  .unit = rounding_unit(options_.precision),
                                  .columns = columns,
                                  .by_columns = false,
-                                 .dependent = few && (nowhere || rows_.has_dependent_columns(x)),
+                                 .dependent = few,
                                  .nowhere = nowhere})
       .step;
 }

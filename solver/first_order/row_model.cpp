@@ -199,12 +199,6 @@ RowModel::Columns RowModel::columns_at(std::span<const double> x) {
   return out;
 }
 
-bool RowModel::has_dependent_columns(std::span<const double> x) {
-  const std::vector<double> all(columns(), 1.0);  // a gradient that leaves no coordinate out
-  const Linearised here = linearise(x, all);
-  return here.steps && !here.steps->has_full_rank();
-}
-
 RowModel::Linearised RowModel::linearise(std::span<const double> x, std::span<const double> g) {
   const auto [squares, terms] = columns_at(x);
   Linearised out{.downhill = std::vector<double>(g.size(), 0.0), .terms = terms};

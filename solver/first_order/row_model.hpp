@@ -30,8 +30,6 @@ class RowSteps {
            const Eigen::VectorXd& residuals, double least_pivot);
 
   bool is_finite() const { return moved_.allFinite(); }
-  /// True if rounding hides none of the singular values.
-  bool has_full_rank() const { return values_.size() == norms_.size(); }
   /// The step with the damping λ of the columns of norm 1, by column.
   Eigen::VectorXd step(double lambda) const;
   /// What the model promises of it.
@@ -86,9 +84,6 @@ class RowModel {
     double terms = 0;
   };
   Columns columns_at(std::span<const double> x);
-  /// True if columns that are not zero are combinations of others but for rounding; false where to
-  /// know takes long.
-  bool has_dependent_columns(std::span<const double> x);
 
   /// Saves or restores the scales.
   void transfer(ir::StateRecord& record);

@@ -306,10 +306,13 @@ bool is_expression(const ProblemModel& model) {
          std::ranges::none_of(model.model.terms, branches);
 }
 
-/// The Hessians by the unknowns of groups that share no residuals: a product is by one unknown of
-/// each of them.
-std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
-                                         std::span<const UnknownGroup> groups, std::size_t all) {
+/// The parts of a symmetric matrix that are those of groups of unknowns that share no residuals: a
+/// product is by one unknown of each of them.
+///
+///   multiply  times a vector of all scalars
+template <class Multiply>
+std::vector<Eigen::MatrixXd> matrix_of(std::span<const UnknownGroup> groups, std::size_t all,
+                                       const Multiply& multiply) {
   std::vector<Eigen::MatrixXd> out;
   std::size_t largest = 0;
   for (const UnknownGroup& group : groups) {
@@ -321,7 +324,7 @@ std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
   for (std::size_t column = 0; column < largest; ++column) {
     for (const UnknownGroup& group : groups)
       if (column < group.unknowns.size()) direction[group.unknowns[column]] = 1;
-    runtime::second_derivatives(engine).hvp(direction, product);
+    multiply(std::span<const double>(direction), std::span<double>(product));
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const std::vector<std::uint32_t>& unknowns = groups[g].unknowns;
       if (column >= unknowns.size()) continue;
@@ -332,6 +335,12 @@ std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
     }
   }
   return out;
+}
+
+std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
+                                         std::span<const UnknownGroup> groups, std::size_t all) {
+  return matrix_of(groups, all,
+                   [&](auto p, auto out) { runtime::second_derivatives(engine).hvp(p, out); });
 }
 
 /// Numbers of these scalars.
@@ -417,7 +426,7 @@ class Beside {
     drop_manifolds(kinks);
     if (vanished.empty() && kinks.empty() && !at_.dependent)
       return {.step = {}, .looked = at_.columns.squares.empty()};
-    std::optional<ExactStep> found = curve(vanished);
+    std::optional<ExactStep> found = curve(vanished, vanished.empty() && kinks.empty());
     if (!found) found = step_beside(vanished, kinks);
     engine_.set_point(x_);
     return {.step = std::move(found), .looked = true};
@@ -466,8 +475,8 @@ class Beside {
     return out;
   }
 
-  /// Along directions of negative curvature.
-  std::optional<ExactStep> curve(std::span<const std::uint32_t> vanished) {
+  /// Along directions of negative curvature; `by_dependence`: only if columns depend on each other.
+  std::optional<ExactStep> curve(std::span<const std::uint32_t> vanished, bool by_dependence) {
     if (!has_exact_model(engine_, problem_)) return std::nullopt;
     std::vector<double> gradient(x_.size());
     engine_.gradient(gradient);
@@ -481,6 +490,13 @@ class Beside {
       groups = groups_around(*local, scalars, vanished, kMostCurved);
     }
     std::erase_if(groups, [](const UnknownGroup& group) { return group.unknowns.empty(); });
+    Eigen::MatrixXd normal;
+    if (by_dependence) {
+      if (groups.empty() || local) return std::nullopt;
+      normal =
+          matrix_of(groups, x_.size(), [this](auto p, auto out) { engine_.jtjp(p, out); }).front();
+      if (!normal.allFinite() || !has_dependent_columns(normal)) return std::nullopt;
+    }
     const std::vector<Eigen::MatrixXd> hessians = hessians_of(engine_, groups, x_.size());
     std::vector<double> x = x_;
     bool found = false;
@@ -490,6 +506,7 @@ class Beside {
                           .gradient = gather(gradient, unknowns),
                           .hessian = hessians[g],
                           .squares = Eigen::VectorXd::Zero(hessians[g].rows()),
+                          .normal = at_.by_columns ? normal : Eigen::MatrixXd(),
                           .noise = {}};
       if (at_.by_columns && !squares_.empty()) here.squares = gather(squares_, unknowns);
       const auto descent = negative_curvature(here, at_.unit);

@@ -71,7 +71,8 @@ struct EndFacts {
   /// Steps come from the columns: where these decide along a direction, its curvature says nothing
   /// new.
   bool by_columns = true;
-  /// Columns that have not vanished may depend on each other.
+  /// Columns that have not vanished may depend on each other, as those of two terms that are the
+  /// same: it is looked at if the unknowns are few.
   bool dependent = false;
   /// The gradient is exactly 0 at the start, which may be that of all unknowns together.
   bool nowhere = false;
@@ -85,8 +86,8 @@ struct BesideEnd {
 
 /// Looks for a point of lower cost beside the engine's, where the gradient and the linear model of
 /// the residuals say nothing: first in a direction of negative curvature (SaddleSearch), then along
-/// single unknowns (steps_beside()). It is looked for where the columns of unknowns have vanished,
-/// and at kinks of residuals from which the cost falls.
+/// single unknowns (steps_beside()). It is looked for where the columns of unknowns have vanished
+/// or depend on each other, and at kinks of residuals from which the cost falls.
 ///
 /// Nothing is found for residuals on the host, branches and models of several processes.
 /// Blocks on manifolds do not move.

@@ -561,9 +561,12 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   if (first_.empty() || !here_) return false;
   bool ended = control_.finished();
   const bool converged = ended && termination(verdict_.end) == Termination::CONVERGENCE;
-  if (ended && !converged && !lost_columns_.is_open()) return false;
+  const bool valley = ended && verdict_.end == End::curved_valley;
+  if (ended && !converged && !valley && !lost_columns_.is_open()) return false;
   std::vector<double> x(model_.model.scalars), squares;
   engines.here().point(x);
+  if (valley && !lost_columns_.is_open())
+    return leave_saddle(engines, solver, x, here_->column_squares());
   if (converged || !ended) squares = here_->column_squares();
   std::vector<std::uint32_t> lost = find_lost(x, squares);
   if (!lost.empty() && holds_exactly(engines, solver, x, lost)) {
@@ -639,13 +642,18 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
 bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
                              std::span<const double> squares) {
   const bool ended = control_.finished();
-  const bool failed = ended && termination(verdict_.end) != Termination::CONVERGENCE;
+  const bool failed = ended && termination(verdict_.end) != Termination::CONVERGENCE &&
+                      verdict_.end != End::curved_valley;
   // Without columns, refused steps are no reason to look, but where the minimisation began.
   const bool refused = !ended && squares.empty() && summary_.num_successful_steps > steps_before_;
-  if (failed || refused || !rules_.may_leave_saddle() ||
-      summary_.num_iterations() >= options_.max_iterations || point().cost == looked_beside_)
+  // Refused steps may lead on yet, though their columns depend on each other.
+  const bool dependent = ended && rules_.may_ask_exactly() && summary_.unknowns <= kMostCurved;
+  const bool looked = point().cost == looked_beside_ && (looked_at_dependence_ || !dependent);
+  if (failed || refused || looked || !rules_.may_leave_saddle() ||
+      summary_.num_iterations() >= options_.max_iterations)
     return false;
   const double before = looked_beside_ = point().cost;
+  looked_at_dependence_ = dependent;
   const BesideEnd beside = topograd::leave_saddle(
       engines.here(), model_,
       {.x = x,
@@ -654,6 +662,7 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
        .least = rules_.least_contradiction(),
        .unit = rounding_unit(options_.precision),
        .columns = {.squares = {squares.begin(), squares.end()}, .noise = {}},
+       .dependent = dependent,
        .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0});
   if (!beside.step) {
     // Nothing is asked of the point of an end again.

@@ -58,7 +58,7 @@ class Minimizer {
   void start(Engines& engines, StepSolver& solver);
   void advance(Engines& engines, StepSolver& solver);
   void step(Engines& engines, StepSolver& solver);
-  /// A step of the exact model, where the linear one creeps. False if there is none.
+  /// A step of the exact model, where those of the linear one are short. False if there is none.
   bool curve(Engines& engines, StepSolver& solver);
   struct Taken {
     bool shortened;       ///< by shorten()
@@ -139,9 +139,10 @@ class Minimizer {
   bool started_ = false;
   Verdict verdict_;  // by which a rule ended it
   LostColumns lost_columns_;
-  int steps_before_ = 0;              // accepted ones, when the minimisation last began
-  double looked_beside_ = -1;         // cost of the point beside which leave_saddle() looked last
-  std::vector<double> first_, left_;  // the points of the start and of the end before a turn
+  int steps_before_ = 0;               // accepted ones, when the minimisation last began
+  double looked_beside_ = -1;          // cost of the point beside which leave_saddle() looked last
+  bool looked_at_dependence_ = false;  // there, of columns on each other
+  std::vector<double> first_, left_;   // the points of the start and of the end before a turn
 };
 
 }  // namespace topograd

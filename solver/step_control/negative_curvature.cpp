@@ -15,6 +15,8 @@ constexpr double kLeastCurvature = 64;
 // sweeps of rotations, of which fewer than ten are needed.
 constexpr int kUnitSweeps = 40, kRotationSweeps = 30;
 constexpr int kMostDoublings = 100;
+// Square that is left of a column of norm 1 that depends on others.
+constexpr double kLeastPivot = 1e-12;
 
 /// u with max_j u_i |H_ij| u_j = 1 in each row that is not zero; 0 in the others.
 Eigen::VectorXd row_units(const Eigen::MatrixXd& hessian) {
@@ -86,9 +88,28 @@ std::optional<NegativeCurvature> negative_curvature(const QuadraticModel& at, do
     slope += out.direction[k] * at.gradient[k];
     columns += std::abs(out.direction[k]) * std::sqrt(at.squares[k]);
   }
-  if (columns * columns > -out.curvature) return std::nullopt;
+  const double explained =
+      at.normal.size() > 0 ? out.direction.dot(at.normal * out.direction) : columns * columns;
+  if (explained > -out.curvature) return std::nullopt;
   if (slope > 0) out.direction = -out.direction;
   return out;
+}
+
+bool has_dependent_columns(const Eigen::MatrixXd& normal) {
+  // Cholesky's factor in units in which the diagonal is 1.
+  const Eigen::Index n = normal.rows();
+  Eigen::MatrixXd l = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index j = 0; j < n; ++j) {
+    if (!(normal(j, j) > 0)) continue;
+    for (Eigen::Index i = j; i < n; ++i) {
+      double entry = normal(i, j) / (std::sqrt(normal(i, i)) * std::sqrt(normal(j, j)));
+      if (!(normal(i, i) > 0)) entry = 0;
+      for (Eigen::Index k = 0; k < j; ++k) entry -= l(i, k) * l(j, k);
+      if (i == j && !(entry > kLeastPivot)) return true;
+      l(i, j) = i == j ? std::sqrt(entry) : entry / l(j, j);
+    }
+  }
+  return false;
 }
 
 SaddleSearch::SaddleSearch(double cost, double curvature, double least)

@@ -20,7 +20,8 @@ struct NegativeCurvature {
 };
 
 /// The direction of the least eigenvalue of H in units in which the largest entry of each row is 1;
-/// none if it is not negative beyond rounding. Units of the unknowns and of the cost decide
+/// none if it is not negative beyond rounding, or if columns of the Jacobian explain as much along
+/// it: then steps from these have seen it. Units of the unknowns and of the cost decide
 /// nothing, and the bits are the same on every machine.
 ///
 ///   unit  relative rounding unit of the numbers
@@ -28,6 +29,11 @@ struct NegativeCurvature {
 /// Source: Ruiz, A scaling algorithm to equilibrate both rows and columns norms in matrices (2001),
 /// for the units; Golub, Van Loan, Matrix Computations, section 8.5, for Jacobi's rotations.
 std::optional<NegativeCurvature> negative_curvature(const QuadraticModel& at, double unit);
+
+/// True if a column is a combination of others but for rounding.
+///
+///   normal  JᵀJ
+bool has_dependent_columns(const Eigen::MatrixXd& normal);
 
 /// Steps ± t d along such a direction: t doubles from where the curvature promises the least gain,
 /// while the cost falls.

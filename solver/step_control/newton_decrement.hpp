@@ -44,6 +44,7 @@ struct QuadraticModel {
   /// Unknowns without any curvature have rows of zeros: they are left out.
   Eigen::MatrixXd hessian;
   Eigen::VectorXd squares;  ///< ‖J_i‖²; empty where they are not known
+  Eigen::MatrixXd normal;   ///< JᵀJ; empty where the squares have to do
   Eigen::VectorXd noise;    ///< gradient_noise(); 0 where it is not known
 };
 

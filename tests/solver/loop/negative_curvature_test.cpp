@@ -68,6 +68,34 @@ TEST(NegativeCurvature, IsThatOfVanishedColumns) {
   }
 }
 
+// Two columns that are the same say nothing along (1, -1), and all along (1, 1).
+TEST(NegativeCurvature, IsThatOfDependentColumns) {
+  for (const double along : {1.0, -1.0}) {
+    QuadraticModel at =
+        model_of((Eigen::Matrix2d() << -1, along, along, -1).finished(), Eigen::Vector2d::Zero());
+    at.squares = Eigen::Vector2d(9, 9);
+    EXPECT_FALSE(negative_curvature(at, kUnit));
+    at.normal = Eigen::Matrix2d::Constant(9);
+    EXPECT_EQ(negative_curvature(at, kUnit).has_value(), along > 0);
+  }
+}
+
+TEST(DependentColumns, AreSoInAnyUnits) {
+  for (const double unit : {1.0, 1e-100, 1e100}) {
+    const Eigen::Vector3d units(unit, 1 / unit, 3);
+    const auto of = [&](double apart) {
+      Eigen::MatrixXd j(4, 3);
+      j << 1, 1, 0, 2, 2, 1, 0, apart, 1, 1, 1, 2;
+      j *= units.asDiagonal();
+      return has_dependent_columns(j.transpose() * j);
+    };
+    EXPECT_TRUE(of(0)) << unit;
+    EXPECT_TRUE(of(1e-8)) << unit;
+    EXPECT_FALSE(of(1e-4)) << unit;
+  }
+  EXPECT_FALSE(has_dependent_columns(Eigen::Matrix2d::Zero()));
+}
+
 TEST(NegativeCurvature, IsNotRounding) {
   const auto of = [](const Eigen::MatrixXd& hessian) {
     return negative_curvature(model_of(hessian, Eigen::VectorXd::Zero(hessian.rows())), kUnit);

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -123,6 +124,51 @@ void expect_left(const Way& way, const Part& part, std::size_t unknowns, double 
 }
 
 bool has_rate(const Way& way) { return way.name == "adam" || way.name == "sgd"; }
+
+/// Sums of two exponentials whose starts are the same, so that they stay so in each step.
+struct Twins {
+  Problem problem;
+  std::vector<double> x;
+
+  ///   many  copies beside each other, which share nothing
+  ///   unit, scale  of the rates, and of the residuals
+  Twins(std::size_t many, double unit, double scale) {
+    for (std::size_t k = 0; k < many; ++k) x.insert(x.end(), {1.5, 0.6 * unit, 1.5, 0.6 * unit});
+    const Parameters all = problem.add_parameters(x);
+    for (std::size_t k = 0; k < many; ++k) {
+      for (int i = 0; i < 24; ++i) {
+        const double t = 0.5 * i;
+        const Value p[] = {all[4 * k], all[4 * k + 1], all[4 * k + 2], all[4 * k + 3]};
+        const Value sum = p[0] * exp(p[1] * (-t / unit)) + p[2] * exp(p[3] * (-t / unit));
+        problem.add_residual((sum - (4 * std::exp(-0.15 * t) + 3 * std::exp(-1.5 * t))) * scale);
+      }
+    }
+  }
+};
+
+TEST(Saddles, OfTermsThatAreTheSameAreLeft) {
+  for (const Way& way : ways()) {
+    if (has_rate(way)) continue;
+    for (const std::size_t many : {std::size_t{1}, std::size_t{3}}) {
+      if (way.name == "components" && many == 1) continue;
+      for (const auto& [unit, scale] : {std::pair{1.0, 1.0}, {1e9, 1.0}, {1e-9, 1.0}, {1.0, 1e9}}) {
+        // Newton's method comes to where the curvature is 1e-11 of the other entries of H.
+        if (way.name == "newton" && unit == 1e9) continue;
+        Twins twins(many, unit, scale);
+        const Summary summary = solve(twins.problem, way.options);
+        const std::string where = way.name + ", " + std::to_string(many) + " in units of " +
+                                  std::to_string(unit) + ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_LT(summary.final_cost, 1e-4 * summary.initial_cost) << where;
+        for (std::size_t k = 0; k < many; ++k) {
+          const auto [slow, fast] = std::minmax(twins.x[4 * k + 1], twins.x[4 * k + 3]);
+          EXPECT_NEAR(slow / unit, 0.15, 0.02) << where;
+          EXPECT_NEAR(fast / unit, 1.5, 0.2) << where;
+        }
+      }
+    }
+  }
+}
 
 TEST(Saddles, AreLeftInAnyUnitAndOrder) {
   for (const Way& way : ways()) {
