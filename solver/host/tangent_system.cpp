@@ -186,12 +186,14 @@ std::unique_ptr<TangentSystem> make_tangent_cholesky(TangentSystemSetup setup) {
 std::unique_ptr<TangentSystem> make_tangent_schur(TangentSystemSetup setup) {
   return std::make_unique<FactoredTangents>(LinearSolver::schur, std::move(setup));
 }
+// NOLINTBEGIN(performance-unnecessary-value-param): all have one signature
 std::unique_ptr<TangentSystem> make_tangent_pcg(TangentSystemSetup /*setup*/) {
   return std::make_unique<IteratedTangents>();
 }
 std::unique_ptr<TangentSystem> make_tangent_dense(TangentSystemSetup /*setup*/) {
   return std::make_unique<DenseTangents>();
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 std::unique_ptr<TangentSystem> make_tangent_system(LinearSolver kind, TangentSystemSetup setup) {
   constexpr std::unique_ptr<TangentSystem> (*kMakers[])(TangentSystemSetup) = {

@@ -561,12 +561,9 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   if (first_.empty() || !here_) return false;
   bool ended = control_.finished();
   const bool converged = ended && termination(verdict_.end) == Termination::CONVERGENCE;
-  const bool valley = ended && verdict_.end == End::curved_valley;
-  if (ended && !converged && !valley && !lost_columns_.is_open()) return false;
+  if (ended && !converged && !lost_columns_.is_open()) return leave_valley(engines, solver);
   std::vector<double> x(model_.model.scalars), squares;
   engines.here().point(x);
-  if (valley && !lost_columns_.is_open())
-    return leave_saddle(engines, solver, x, here_->column_squares());
   if (converged || !ended) squares = here_->column_squares();
   std::vector<std::uint32_t> lost = find_lost(x, squares);
   if (!lost.empty() && holds_exactly(engines, solver, x, lost)) {
@@ -586,6 +583,14 @@ bool Minimizer::reconsider(Engines& engines, StepSolver& solver) {
   left_ = std::move(x);
   if (!lost.empty() && turn(engines, solver, here, lost, squares)) return true;
   return leave_saddle(engines, solver, left_, squares);
+}
+
+/// A curved valley that is no minimum may be a saddle.
+bool Minimizer::leave_valley(Engines& engines, StepSolver& solver) {
+  if (verdict_.end != End::curved_valley) return false;
+  std::vector<double> x(model_.model.scalars);
+  engines.here().point(x);
+  return leave_saddle(engines, solver, x, here_->column_squares());
 }
 
 void Minimizer::move_to(Engines& engines, StepSolver& solver, std::span<const double> x) {

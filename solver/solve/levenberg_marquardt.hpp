@@ -113,6 +113,7 @@ class Minimizer {
   bool turn(Engines& engines, StepSolver& solver, const Verdict& verdict,
             std::span<const std::uint32_t> lost, std::span<const double> squares);
   void look_back(Engines& engines, StepSolver& solver);
+  bool leave_valley(Engines& engines, StepSolver& solver);
   bool leave_saddle(Engines& engines, StepSolver& solver, std::span<const double> x,
                     std::span<const double> squares);
   void begin_again(Engines& engines, StepSolver& solver);
