@@ -651,8 +651,10 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
                       verdict_.end != End::curved_valley;
   // Without columns, refused steps are no reason to look, but where the minimisation began.
   const bool refused = !ended && squares.empty() && summary_.num_successful_steps > steps_before_;
-  // Refused steps may lead on yet, though their columns depend on each other.
-  const bool dependent = ended && rules_.may_ask_exactly() && summary_.unknowns <= kMostCurved;
+  // Refused steps may lead on yet, though their columns depend on each other. A device would
+  // compile kernels of products with JᵀJ to know.
+  const bool dependent = ended && rules_.may_ask_exactly() && summary_.unknowns <= kMostCurved &&
+                         engines.here().backend() == runtime::Backend::cpu;
   const bool looked = point().cost == looked_beside_ && (looked_at_dependence_ || !dependent);
   if (failed || refused || looked || !rules_.may_leave_saddle() ||
       summary_.num_iterations() >= options_.max_iterations)
