@@ -210,7 +210,7 @@ export class Rules {
     this.curved = curved;
     this.exactGain = Infinity;  // by second derivatives at the point; infinite until it is known
     this.exactWaits = this.mostExactWaits = 0;  // points until it is asked for again
-    this.dampedSteps = 0;          // steps in turn that damping shortens
+    this.dampedSteps = 0;     // steps in turn that damping shortens
     this.mostDampedSteps = mostDampedSteps;
     this.unsettled = 0;       // what a step without damping promised in vain
     this.region = new Region(options.initialTrustRegionRadius, options.maxTrustRegionRadius);

@@ -940,8 +940,8 @@ bool LaneSolver::is_nowhere(std::size_t at) const {
   return lane.result.successful == 0 && lane.rules.point().gradient_max_norm == 0;
 }
 
-/// Looks for a lower cost beside a point where columns have vanished, or at a kink; false where
-/// there is none, as topograd::leave_saddle().
+/// Looks for a lower cost beside a point where columns have vanished or depend on each other, or at
+/// a kink; false where there is none, as topograd::leave_saddle().
 bool LaneSolver::leave_saddle(std::size_t at) {
   Lane& lane = lanes_now_[at];
   const End end = lane.result.end;

@@ -96,7 +96,8 @@ struct BesideEnd {
 /// in groups of kMostCurved that share no residuals. Then the costs are those of the residuals that
 /// read what moves, so that others decide nothing.
 ///
-/// Cost: nothing but a search for kinks if there is nothing to look at; otherwise at most
+/// Cost: nothing but a search for kinks, and if columns may depend on each other a product with JᵀJ
+/// for each of few unknowns, if there is nothing to look at; otherwise at most
 /// kMostCurved products with the Hessian and some 200 evaluations of the cost, or of a million
 /// residuals if these are more.
 BesideEnd leave_saddle(runtime::Engine& engine, const ProblemModel& model, const EndFacts& at);

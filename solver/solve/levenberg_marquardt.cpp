@@ -639,8 +639,9 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
   control_.go_on();
 }
 
-/// A gradient of zero says nothing where unknowns are at the zero of a square or at a kink: goes on
-/// from a point of lower cost beside such a point. Returns false where there is none.
+/// A gradient of zero says nothing where unknowns are at the zero of a square or at a kink, or
+/// where columns depend on each other: goes on from a point of lower cost beside such a point.
+/// Returns false where there is none.
 ///
 ///   x        the point
 ///   squares  column_squares() here

@@ -95,21 +95,11 @@ std::optional<NegativeCurvature> negative_curvature(const QuadraticModel& at, do
   return out;
 }
 
-bool has_dependent_columns(const Eigen::MatrixXd& normal) {
-  // Cholesky's factor in units in which the diagonal is 1.
-  const Eigen::Index n = normal.rows();
-  Eigen::MatrixXd l = Eigen::MatrixXd::Zero(n, n);
-  for (Eigen::Index j = 0; j < n; ++j) {
-    if (!(normal(j, j) > 0)) continue;
-    for (Eigen::Index i = j; i < n; ++i) {
-      double entry = normal(i, j) / (std::sqrt(normal(i, i)) * std::sqrt(normal(j, j)));
-      if (!(normal(i, i) > 0)) entry = 0;
-      for (Eigen::Index k = 0; k < j; ++k) entry -= l(i, k) * l(j, k);
-      if (i == j && !(entry > kLeastPivot)) return true;
-      l(i, j) = i == j ? std::sqrt(entry) : entry / l(j, j);
-    }
-  }
-  return false;
+bool has_dependent_columns(Eigen::MatrixXd normal) {
+  for (Eigen::Index k = 0; k < normal.rows(); ++k)
+    if (normal(k, k) == 0) normal(k, k) = 1;
+  const Eigen::VectorXd units = normal.diagonal().cwiseSqrt().cwiseInverse();
+  return !factor_in_units(normal, units, kLeastPivot);
 }
 
 SaddleSearch::SaddleSearch(double cost, double curvature, double least)

@@ -30,10 +30,10 @@ struct NegativeCurvature {
 /// for the units; Golub, Van Loan, Matrix Computations, section 8.5, for Jacobi's rotations.
 std::optional<NegativeCurvature> negative_curvature(const QuadraticModel& at, double unit);
 
-/// True if a column is a combination of others but for rounding.
+/// True if a column that is not zero is a combination of others but for rounding.
 ///
 ///   normal  JᵀJ
-bool has_dependent_columns(const Eigen::MatrixXd& normal);
+bool has_dependent_columns(Eigen::MatrixXd normal);
 
 /// Steps ± t d along such a direction: t doubles from where the curvature promises the least gain,
 /// while the cost falls.

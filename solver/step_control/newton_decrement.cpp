@@ -52,6 +52,26 @@ bool has_corners(const ir::Program& program) {
 
 double exact_damping(int k) { return k == 0 ? 0 : std::pow(10.0, k - 7); }
 
+std::optional<Eigen::MatrixXd> factor_in_units(const Eigen::MatrixXd& matrix,
+                                               const Eigen::VectorXd& units, double least_pivot) {
+  const Eigen::Index n = matrix.rows();
+  Eigen::MatrixXd l = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index j = 0; j < n; ++j) {
+    for (Eigen::Index i = j; i < n; ++i) {
+      double entry = units[i] * matrix(i, j) * units[j];
+      for (Eigen::Index k = 0; k < j; ++k) entry -= l(i, k) * l(j, k);
+      if (i > j) {
+        l(i, j) = entry / l(j, j);
+      } else if (entry > least_pivot) {
+        l(j, j) = std::sqrt(entry);
+      } else {
+        return std::nullopt;
+      }
+    }
+  }
+  return l;
+}
+
 std::optional<NewtonDecrement> NewtonDecrement::make(QuadraticModel at, double unit,
                                                      double damping) {
   const Eigen::Index n = at.hessian.rows();
@@ -84,25 +104,11 @@ std::optional<NewtonDecrement> NewtonDecrement::make_singular(const QuadraticMod
   return out;
 }
 
-/// False unless all squares of L's diagonal are above this.
 bool NewtonDecrement::factorize(double least_pivot) {
-  const Eigen::Index n = at_.hessian.rows();
   units_ = at_.hessian.diagonal().cwiseSqrt().cwiseInverse();
-  factor_ = Eigen::MatrixXd::Zero(n, n);
-  for (Eigen::Index j = 0; j < n; ++j) {
-    for (Eigen::Index i = j; i < n; ++i) {
-      double entry = units_[i] * at_.hessian(i, j) * units_[j];
-      for (Eigen::Index k = 0; k < j; ++k) entry -= factor_(i, k) * factor_(j, k);
-      if (i > j) {
-        factor_(i, j) = entry / factor_(j, j);
-      } else if (entry > least_pivot) {
-        factor_(j, j) = std::sqrt(entry);
-      } else {
-        return false;
-      }
-    }
-  }
-  return true;
+  std::optional<Eigen::MatrixXd> factor = factor_in_units(at_.hessian, units_, least_pivot);
+  if (factor) factor_ = std::move(*factor);
+  return factor.has_value();
 }
 
 /// L⁻¹ g in units of the diagonal.

@@ -48,6 +48,11 @@ struct QuadraticModel {
   Eigen::VectorXd noise;    ///< gradient_noise(); 0 where it is not known
 };
 
+/// Cholesky's factor L of a symmetric matrix in these units; none unless all squares of L's
+/// diagonal are above this.
+std::optional<Eigen::MatrixXd> factor_in_units(const Eigen::MatrixXd& matrix,
+                                               const Eigen::VectorXd& units, double least_pivot);
+
 /// Damping of the k-th try of a step, in units of ‖J_i‖²: none, then a millionth to a thousand.
 double exact_damping(int k);
 inline constexpr int kMostExactTries = 11;

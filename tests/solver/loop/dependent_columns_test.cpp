@@ -43,7 +43,7 @@ TEST(DependentColumns, LeadToTheMinimum) {
         SolverOptions options{
             .backend = Backend::cpu, .linear_solver = linear, .max_iterations = 100};
         const Summary summary = solve_pairs(pairs, weak, options);
-        // Where the Jacobian is too large for QR, a factor of the normal equations only takes short
+        // This Jacobian is too large for QR, and a factor of the normal equations takes short
         // steps.
         const bool short_steps = pairs == 200 && weak == 1e-8 && linear == cholesky;
         const auto least = static_cast<double>(pairs);
