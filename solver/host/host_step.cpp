@@ -219,8 +219,11 @@ std::optional<Vector> HostStep::damped(const runtime::StepRequest& request) {
                         {request.linear_tolerance, request.max_linear_iterations});
 }
 
-/// min ‖J S y + r‖, by a QR decomposition that finds the rank; nothing for large Jacobians.
-std::optional<HostStep::Undamped> HostStep::undamped() {
+/// min ½‖J S y + r‖² + ½ Σ d y², by a QR decomposition that finds the rank; nothing for large
+/// Jacobians.
+///
+///   damping  d >= 0
+std::optional<HostStep::ByRows> HostStep::solve_by_rows(const Vector& damping) {
   const auto unknowns = static_cast<std::uint64_t>(system_->diagonal().size());
   if (unknowns * model_.rows > kLargestJacobian) return std::nullopt;
   Vector residuals(static_cast<Eigen::Index>(model_.rows));
@@ -228,11 +231,11 @@ std::optional<HostStep::Undamped> HostStep::undamped() {
   const Eigen::MatrixXd columns = jacobian_->dense() * free_scale_.asDiagonal();
   const Vector scale = columns.colwise().norm().unaryExpr(
       [](double norm) { return runtime::column_scale(0, norm); });
-  std::optional<Vector> y = solve_rows(columns, residuals, Vector::Zero(scale.size()), scale);
+  std::optional<Vector> y = solve_rows(columns, residuals, damping, scale);
   if (!y) return std::nullopt;
   const Vector change = columns * *y;
   const double slope = residuals.dot(change);
-  return Undamped{std::move(*y), slope, -slope - change.squaredNorm() / 2};
+  return ByRows{std::move(*y), slope, -slope - change.squaredNorm() / 2};
 }
 
 /// The Gauss–Newton step; where the matrix is singular, one that is damped just enough.
@@ -261,22 +264,27 @@ std::optional<Vector> HostStep::dogleg(const runtime::StepRequest& request) {
   return step(steepest_, gauss_newton_, 1 / request.lambda, quadratic);
 }
 
-runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequest& request) {
+runtime::StepReport HostStep::try_step(runtime::Engine& engine,
+                                       const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
   const bool by_dogleg = options_.method == Method::dogleg;
-  const std::optional<Undamped> exact = request.lambda == 0 ? undamped() : std::nullopt;
   std::optional<Vector> y;
-  if (exact)
-    y = exact->y;
-  else if (request.lambda > 0 || !by_dogleg)
+  std::optional<ByRows> rows;
+  if (request.lambda == 0) rows = solve_by_rows(Vector::Zero(gradient_.size()));
+  if (!rows && (request.lambda > 0 || !by_dogleg))
     y = by_dogleg ? dogleg(request) : damped(request);
+  // So little damping that a singular matrix stays so; the rows have twice the digits.
+  if (!rows && !y && !by_dogleg &&
+      static_cast<std::uint64_t>(gradient_.size()) <= most_undamped(engine))
+    rows = solve_by_rows(request.lambda * damping_diagonal(request));
+  if (rows) y = rows->y;
   runtime::StepReport report{.model_decrease = kNaN};
   double scaled_norm = 0;
   double decrease = kNaN;
   if (y) {
     scaled_norm = y->norm();
-    if (by_dogleg && !exact) y = y->cwiseQuotient(radius_scale_);
-    decrease = exact ? exact->decrease : -gradient_.dot(*y) - system_->quadratic(*y) / 2;
+    if (by_dogleg && !rows) y = y->cwiseQuotient(radius_scale_);
+    decrease = rows ? rows->decrease : -gradient_.dot(*y) - system_->quadratic(*y) / 2;
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (by_dogleg && request.lambda > 0 && !(decrease > 0)) {
@@ -287,7 +295,7 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   if (y && std::isfinite(decrease)) {
     delta_ = free_scale_.cwiseProduct(*y);
     report = move(1);
-    report.slope = exact ? exact->slope : gradient_.dot(*y);
+    report.slope = rows ? rows->slope : gradient_.dot(*y);
     if (engine_.space().bounded()) {
       report = search_projected(cost_, report, [&](double length) { return move(length); });
     }

@@ -75,11 +75,11 @@ class HostStep final : public StepSolver {
                         runtime::PointReport& point) const;
   runtime::StepReport move(double length);
   Eigen::VectorXd damping_diagonal(const runtime::StepRequest& request) const;
-  struct Undamped {
+  struct ByRows {
     Eigen::VectorXd y;
     double slope, decrease;  ///< as in StepReport
   };
-  std::optional<Undamped> undamped();
+  std::optional<ByRows> solve_by_rows(const Eigen::VectorXd& damping);
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
   std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
   bool find_gauss_newton(const runtime::StepRequest& request);

@@ -1,6 +1,13 @@
 // Steps on manifolds by conjugate gradients of the CPU's engine, against a factor on the host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "../../../solver/solve.hpp"
 
 #include "manifold_cases.hpp"
@@ -74,6 +81,79 @@ TEST(Manifolds, PointsWithoutAGradientStayOnThem) {
     const Summary summary = solve(problem, {.backend = Backend::cpu, .linear_solver = linear});
     EXPECT_NEAR(x[0] * x[0] + x[1] * x[1] + x[2] * x[2], 1, 1e-12) << name(linear);
     EXPECT_NEAR(summary.final_cost, (x[0] * x[0] + 4 * x[1] * x[1] + 9 * x[2] * x[2]) / 2, 1e-12);
+  }
+}
+
+using Random = std::mt19937;
+
+std::vector<double> normals(Random& random, int count) {
+  std::normal_distribution<double> normal;
+  std::vector<double> out;
+  for (int k = 0; k < count; ++k) out.push_back(normal(random));
+  return out;
+}
+
+double length_of(std::span<const double> v) {
+  double square = 0;
+  for (const double a : v) square += a * a;
+  return std::sqrt(square);
+}
+
+std::vector<double> unit_vector(Random& random, int width) {
+  std::vector<double> out = normals(random, width);
+  const double length = length_of(out);
+  for (double& a : out) a /= length;
+  return out;
+}
+
+/// A turn that shall carry a to b, of another length: the turn about b is free.
+Summary turn_to(Random& random, double unit, const SolverOptions& options, double& least) {
+  std::vector<double> x = unit_vector(random, 4), a = normals(random, 3), b = normals(random, 3);
+  Problem problem;
+  const Parameters q = problem.add_parameters(x, 4);
+  problem.set_manifold(q, Manifold::quaternion());
+  const Vec3 turned = rotate(q.quat(0), Vec3{Value(a[0]), Value(a[1]), Value(a[2])});
+  problem.add_residual(
+      {unit * (turned.x - b[0]), unit * (turned.y - b[1]), unit * (turned.z - b[2])});
+  least = std::pow(unit * (length_of(a) - length_of(b)), 2) / 2;
+  return solve(problem, options);
+}
+
+/// Two directions, of which the cosine between them is measured, and one component of the first.
+Summary find_directions(Random& random, double unit, const SolverOptions& options, double& least) {
+  std::vector<double> x = unit_vector(random, 3), y = unit_vector(random, 3),
+                      a = normals(random, 3);
+  const std::vector<double> measured = normals(random, 2);
+  Problem problem;
+  const Parameters u = problem.add_parameters(x, 3), v = problem.add_parameters(y, 3);
+  problem.set_manifold(u, Manifold::sphere(3));
+  problem.set_manifold(v, Manifold::sphere(3));
+  const Value cosine = u(0, 0) * v(0, 0) + u(0, 1) * v(0, 1) + u(0, 2) * v(0, 2);
+  problem.add_residual(unit * (cosine - 0.9 * std::tanh(measured[0])));
+  const Value along = u(0, 0) * a[0] + u(0, 1) * a[1] + u(0, 2) * a[2];
+  problem.add_residual(unit * (along - measured[1]));
+  least = std::pow(unit * std::max(0.0, std::abs(measured[1]) - length_of(a)), 2) / 2;
+  return solve(problem, options);
+}
+
+// Tangents that nothing measures make the matrix singular, which a step with next to no damping
+// stays: it said FAILURE, no usable step, at the minimum.
+TEST(Manifolds, FreeTangentsAreNoFailure) {
+  for (const Method method : {Method::levenberg_marquardt, Method::gauss_newton, Method::dogleg}) {
+    for (const auto& problem : {turn_to, find_directions}) {
+      Random random(11);
+      for (int k = 0; k < 25; ++k) {
+        const double unit = std::pow(10.0, k % 5 * 3 - 6);
+        const SolverOptions options{
+            .backend = Backend::cpu, .method = method, .max_iterations = 300};
+        double least = 0;
+        const Summary summary = problem(random, unit, options, least);
+        const std::string where =
+            std::string(name(method)) + ", " + std::to_string(k) + ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_NEAR(summary.final_cost, least, 1e-4 * least + 1e-9 * summary.initial_cost) << where;
+      }
+    }
   }
 }
 
