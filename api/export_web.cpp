@@ -566,6 +566,11 @@ bool is_wanted(detail::WebPart part, const WebExportOptions& options) {
 
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder) {
+  if (detail::web_files().empty()) {
+    refuse_export(
+        "this build has no module for web pages; build Topograd where TypeScript's compiler tsc is "
+        "installed (Debian: node-typescript)");
+  }
   ordered_json header;
   Written written{.header = header,
                   .body = {},

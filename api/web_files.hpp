@@ -14,6 +14,7 @@ struct WebFile {
   WebPart part = WebPart::module;
   std::string_view text;
 };
+/// Empty in a build without TypeScript's compiler.
 std::span<const WebFile> web_files();
 
 }  // namespace topograd::detail

@@ -1,5 +1,6 @@
 // Problems as static files: what is written, what is refused, and the package's own tests in Node.
 #include "../../api/export_web.hpp"
+#include "../../api/web_files.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/solve.hpp"
 #include "../support/paths.hpp"
@@ -22,6 +23,15 @@
 namespace topograd::test {
 namespace {
 
+class ExportWeb : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (detail::web_files().empty())
+      GTEST_SKIP() << "a build without tsc (Debian: node-typescript)";
+  }
+};
+using ExportCommand = ExportWeb;
+
 /// The error of an export of the problem; empty if there is none.
 std::string error_of(const Problem& problem, const WebExportOptions& options = {}) {
   const TemporaryDir folder;
@@ -42,7 +52,7 @@ struct Pulled {
   Pulled() { problem.add_residual(x[0] - 1.0, {.label = "pull"}); }
 };
 
-TEST(ExportWeb, WritesTheProblemAndThePackage) {
+TEST_F(ExportWeb, WritesTheProblemAndThePackage) {
   Pulled pulled;
   const TemporaryDir folder;
   const WebExport done = export_web(pulled.problem, {.name = "pulled"}, folder.path() / "a" / "b");
@@ -53,9 +63,8 @@ TEST(ExportWeb, WritesTheProblemAndThePackage) {
   for (const char* name :
        {"problem.bin", "kernels.js", "topograd.js", "topograd.d.ts", "package.json", "README.md"})
     EXPECT_NE(std::ranges::find(done.files, name), done.files.end()) << name;
-  // The module as it stands in the source tree.
-  EXPECT_EQ(read_file(folder.path() / "a" / "b" / "topograd.js"),
-            read_file(source_dir() / "web/topograd.js"));
+  const std::string module = read_file(folder.path() / "a" / "b" / "topograd.js");
+  EXPECT_NE(module.find("export async function load("), std::string::npos) << module;
   EXPECT_EQ(std::ranges::find(done.files, "index.html"), done.files.end());
   const WebExport page = export_web(pulled.problem, {.page = true}, folder.path() / "page");
   EXPECT_EQ(page.files.size(), done.files.size() + 3);
@@ -63,7 +72,7 @@ TEST(ExportWeb, WritesTheProblemAndThePackage) {
             read_file(source_dir() / "web/page/index.html"));
 }
 
-TEST(ExportWeb, WritesKernelsOfSinglePrecision) {
+TEST_F(ExportWeb, WritesKernelsOfSinglePrecision) {
   Pulled pulled;
   pulled.problem.add_residual(2.0 * pulled.x[0], {.loss = huber(1.0), .label = "robust"});
   const TemporaryDir folder;
@@ -83,7 +92,7 @@ TEST(ExportWeb, WritesKernelsOfSinglePrecision) {
             "export web: energies are minimised in JavaScript, not in the precision f32");
 }
 
-TEST(ExportWeb, NamesWhatItCannotExport) {
+TEST_F(ExportWeb, NamesWhatItCannotExport) {
   Pulled constrained;
   constrained.problem.add_equality(constrained.x[0] - 2.0);
   EXPECT_EQ(error_of(constrained.problem),
@@ -100,7 +109,7 @@ TEST(ExportWeb, NamesWhatItCannotExport) {
   EXPECT_EQ(error_of(method.problem), "");
 }
 
-TEST(ExportWeb, NamesOptionsThatTheModuleDoesNotHave) {
+TEST_F(ExportWeb, NamesOptionsThatTheModuleDoesNotHave) {
   const std::pair<const char*, SolverOptions> rows[] = {
       {"scale_free", {.scale_free = false}},
       {"jacobi_scaling", {.jacobi_scaling = false}},
@@ -122,7 +131,7 @@ TEST(ExportWeb, NamesOptionsThatTheModuleDoesNotHave) {
   }
 }
 
-TEST(ExportWeb, RefusesWhatASolveRefuses) {
+TEST_F(ExportWeb, RefusesWhatASolveRefuses) {
   const auto error = [](double lower, double upper, SolverOptions options) -> std::string {
     Pulled pulled;
     pulled.problem.set_bounds(pulled.x, 0, 0, lower, upper);
@@ -144,7 +153,7 @@ TEST(ExportWeb, RefusesWhatASolveRefuses) {
             "options: max_trust_region_radius must be >= min_trust_region_radius, got 0");
 }
 
-TEST(ExportWeb, WritesEnergies) {
+TEST_F(ExportWeb, WritesEnergies) {
   Pulled energy;
   energy.problem.add_energy(cosh(energy.x[0]), {.label = "chain"});
   const TemporaryDir folder;
@@ -165,7 +174,7 @@ TEST(ExportWeb, WritesEnergies) {
   EXPECT_EQ(kernels(Method::lbfgs).find("hessian"), std::string::npos);
 }
 
-TEST(ExportWeb, NamesWhatItCannotExportOfEnergies) {
+TEST_F(ExportWeb, NamesWhatItCannotExportOfEnergies) {
   const auto with_energy = [](Pulled& one) { one.problem.add_energy(cosh(one.x[0])); };
   Pulled method;
   with_energy(method);
@@ -231,7 +240,7 @@ void expect_same_minimum(Problem& problem, std::span<const double> x, Method met
   for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(got[k + 1], x[k], 1e-5) << k;
 }
 
-TEST(ExportWeb, EnergiesBesideLossesBoundsUniformsAndManifolds) {
+TEST_F(ExportWeb, EnergiesBesideLossesBoundsUniformsAndManifolds) {
   if (!has_node()) GTEST_SKIP() << "no Node 20 or newer";
   for (const Method method : {Method::newton, Method::lbfgs}) {
     SCOPED_TRACE(name(method));
@@ -258,7 +267,7 @@ TEST(ExportWeb, EnergiesBesideLossesBoundsUniformsAndManifolds) {
   expect_same_minimum(curved, numbers, Method::lbfgs);
 }
 
-TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
+TEST_F(ExportWeb, RefusesFoldersThatCannotBeMade) {
   Pulled pulled;
   const TemporaryDir folder;
   const std::filesystem::path file = folder.path() / "file";
@@ -272,7 +281,7 @@ TEST(ExportWeb, RefusesFoldersThatCannotBeMade) {
   }
 }
 
-TEST(ExportCommand, SaysWhatIsWrong) {
+TEST_F(ExportCommand, SaysWhatIsWrong) {
   const TemporaryDir folder;
   const std::string out = " --out '" + (folder.path() / "out").string() + "'";
   const CommandResult multi = topograd("export web multi --icosphere 1 --method lm" + out);
@@ -291,13 +300,15 @@ TEST(ExportCommand, SaysWhatIsWrong) {
 }
 
 // The package's tests solve what the command exports, and compare with its own solves.
-TEST(ExportCommand, PackageTestsPassInNode) {
+TEST_F(ExportCommand, PackageTestsPassInNode) {
   if (!has_node()) GTEST_SKIP() << "no Node 20 or newer";
   const TemporaryDir folder;
-  const std::string log = folder.path() / "log";
+  const std::string log = folder.path() / "log", module = folder.path() / "module";
+  ASSERT_EQ(topograd("export web springs --width 3 --out '" + module + "'").status, 0);
   const std::string line = "cd '" + (source_dir() / "web").string() + "' && TOPOGRAD='" +
                            (program_dir() / "topograd").string() + "' TOPOGRAD_SOURCE_DIR='" +
-                           source_dir().string() + "' node --test test/ >'" + log + "' 2>&1";
+                           source_dir().string() + "' TOPOGRAD_WEB='" + module +
+                           "' node --test test/ >'" + log + "' 2>&1";
   EXPECT_EQ(std::system(line.c_str()), 0);
   const std::string text = read_file(log);
   EXPECT_NE(text.find("# fail 0"), std::string::npos) << text;

@@ -163,13 +163,13 @@ async function begin(bench, x) {
     for (let t = 0; t < manifold.tangent; ++t) along[first + t] = delta[column + t];
   for (const term of model.terms) term.numbers = term.numbers.map(Math.fround);
   model.uniforms = model.uniforms.map(Math.fround);
-  if (model.lower !== undefined) {
-    model.lower = model.lower.map(Math.fround);
-    model.upper = model.upper.map(Math.fround);
+  if (model.bounds !== undefined) {
+    const { lower, upper } = model.bounds;
+    model.bounds = { lower: lower.map(Math.fround), upper: upper.map(Math.fround) };
     // Some steps lead beyond a bound.
     for (let c = 0; c < m; c += 4) {
       const k = model.scalarOf[c];
-      if (k >= 0 && Number.isFinite(model.lower[k])) along[k] = delta[c] = Math.fround(2 * (model.lower[k] - x[k]) - 1);
+      if (k >= 0 && Number.isFinite(model.bounds.lower[k])) along[k] = delta[c] = Math.fround(2 * (model.bounds.lower[k] - x[k]) - 1);
     }
   }
   system.upload(x, held);
@@ -275,8 +275,8 @@ async function checkGradient(bench, report, trial, along, pinned) {
   for (let c = 0; c < m; ++c) {
     const k = scalars[c] % 2 ** 31, held = pinned[c] !== 0 || model.isActive(c, trial, g);
     let change = pinned[c] !== 0 ? 0 : g[c];
-    if (model.lower !== undefined && model.scalarOf[c] >= 0)
-      change = Math.min(Math.max(change, trial[k] - model.upper[k]), trial[k] - model.lower[k]);
+    if (model.bounds !== undefined && model.scalarOf[c] >= 0)
+      change = Math.min(Math.max(change, trial[k] - model.bounds.upper[k]), trial[k] - model.bounds.lower[k]);
     open.push(held ? 0 : 1);
     steps.push(squares[c] * along[k] ** 2);
     sums.square += change ** 2;

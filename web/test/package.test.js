@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
-import { load } from "../topograd.js";
+const { load } = await import(
+  process.env.TOPOGRAD_WEB === undefined ? "@topograd/web" : join(process.env.TOPOGRAD_WEB, "topograd.js"));
 
 const kernels = `
 export function rows(p, d, u, out) { out.set([10 * (p[1] - p[0] ** 2), 1 - p[0], -20 * p[0], 10, -1, 0]); }

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Race } from "../place.js";
+import { from } from "./module.js";
+
+const { Race } = await from("place.js");
 
 /** Places of solves of two steps, whose seconds a function of the place and of their number tells. */
 function run(count, secondsOf) {

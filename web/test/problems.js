@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { TopogradError } from "../topograd.js";
+import { TopogradError } from "./module.js";
 
 const folders = [];
 /** Removes what write() has written. */

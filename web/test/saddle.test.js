@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
-import { load } from "../topograd.js";
+import { load } from "./module.js";
 import { indices, near, removeFolders, write } from "./problems.js";
 
 after(removeFolders);

@@ -6,8 +6,10 @@ import { copyFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { tileOf } from "../wgsl.js";
 import { Site, noBrowser } from "./browser.js";
+import { from } from "./module.js";
+
+const { tileOf } = await from("wgsl.js");
 
 const command = process.env.TOPOGRAD;
 const source = process.env.TOPOGRAD_SOURCE_DIR ?? join(import.meta.dirname, "../..");

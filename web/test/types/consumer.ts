@@ -1,6 +1,6 @@
 // A program that uses the declarations as a page does; it is compiled, not run.
-import { Problem, TopogradError, load } from "../../topograd.js";
-import type { LoadOptions, SolveOptions, Step, Summary } from "../../topograd.js";
+import { Problem, TopogradError, load } from "@topograd/web";
+import type { LoadOptions, SolveOptions, Step, Summary } from "@topograd/web";
 
 const where: LoadOptions = { device: "automatic", precision: "mixed", gpu: undefined };
 const options: SolveOptions = {

@@ -1,8 +1,11 @@
 // Minimises a scalar cost along directions: the line search, the rules for the end, and the escape
 // from points without a gradient. Rules and numbers are those of the library.
-import { Lbfgs, ProjectedNewton, TruncatedNewton } from "./energy.js";
-import { dot } from "./linear.js";
-import { reached, verdict } from "./rules.js";
+import { type Energies, Lbfgs, ProjectedNewton, type Search, TruncatedNewton } from "./energy.js";
+import { type Pause, dot } from "./linear.js";
+import type { EnergyTerm, Model } from "./model.js";
+import { type Options, type Verdict, reached, verdict } from "./rules.js";
+import type { Turns } from "./solver.js";
+import type { Step, Summary, TopogradError } from "./topograd.js";
 
 const unit = 2 ** -52;
 /** Changes of the cost below so many units of rounding of the initial cost are invisible. */
@@ -26,12 +29,48 @@ const near = 1e-10;
 const sufficientDecrease = 1e-4, sufficientCurvature = 0.9;
 const maxExpansion = 10, minStepSize = 1e-9, maxEvaluations = 20;
 
-const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
-const norm = (v) => Math.sqrt(dot(v, v, v.length));
-const isNormal = (value) => Number.isFinite(value) && Math.abs(value) >= 2 ** -1022;
+const clamp = (value: number, low: number, high: number) => Math.min(Math.max(value, low), high);
+const norm = (v: Float64Array) => Math.sqrt(dot(v, v, v.length));
+const isNormal = (value: number) => Number.isFinite(value) && Math.abs(value) >= 2 ** -1022;
+
+/** Norms of a gradient. */
+interface Norms {
+  readonly max: number;
+  readonly squared: number;
+}
+
+/** A point of a line search. Its numbers are finite if it is usable. */
+interface Sample {
+  readonly step: number;
+  readonly value: number;
+  readonly slope: number;
+  readonly usable: boolean;
+}
+
+/** A step, with its change of the cost. */
+interface Taken {
+  readonly cost: number;
+  readonly change: number;
+  readonly stepNorm: number;
+  readonly length: number;
+  readonly accepted: boolean;
+  readonly linear: number;
+}
+interface Recorded extends Taken {
+  readonly gradientMax: number;
+  readonly gradientNorm: number;
+}
+
+/** Functions of the solve that a descent calls; `paused` is awaited now and then: true ends the solve. */
+interface Tools {
+  readonly paused: Pause;
+  readonly isChanged: () => boolean;
+  readonly seconds: () => number;
+  readonly fail: (code: TopogradError["code"], message: string) => TopogradError;
+}
 
 /** Largest component, NaN if there is one, and the square of the norm. */
-function normsOf(g) {
+function normsOf(g: Float64Array): Norms {
   let max = 0, squared = 0;
   for (const value of g) {
     max = Math.abs(value) <= max || Number.isNaN(max) ? max : Math.abs(value);
@@ -41,7 +80,7 @@ function normsOf(g) {
 }
 
 /** Minimiser of the cubic with the values and slopes of both points, or NaN. Nocedal & Wright, 3.59. */
-function cubicMinimiser(a, b) {
+function cubicMinimiser(a: Sample, b: Sample): number {
   const d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step);
   const root = Math.sqrt(d1 * d1 - a.slope * b.slope), d2 = b.step > a.step ? root : -root;
   return b.step - (b.step - a.step) * (b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2);
@@ -55,26 +94,24 @@ function cubicMinimiser(a, b) {
  * differences.
  *
  * @param look evaluates a step, its value and slope; undefined ends the search
- * @returns the point, if one was found, and evaluations
+ * @returns the point, if one was found
  */
-async function strongWolfe(look, start, initial, resolution) {
-  let evaluations = 0, ended = false;
-  const evaluate = async (step) => {
+async function strongWolfe(look: (step: number) => Promise<Sample | undefined>, start: Sample, initial: number,
+                           resolution: number): Promise<Sample | undefined> {
+  let evaluations = 0;
+  const evaluate = (step: number) => {
     ++evaluations;
-    const point = await look(step);
-    ended ||= point === undefined;
-    return point;
+    return look(step);
   };
-  const mayGoOn = () => !ended && evaluations < maxEvaluations;
-  const isHidden = (p) => p.usable && Math.abs(p.value - start.value) <= resolution &&
+  const mayGoOn = () => evaluations < maxEvaluations;
+  const isHidden = (p: Sample) => p.usable && Math.abs(p.value - start.value) <= resolution &&
                           p.slope <= (2 * sufficientDecrease - 1) * start.slope;
-  const decreases = (p) => p.usable && (isHidden(p) ||
+  const decreases = (p: Sample) => p.usable && (isHidden(p) ||
     p.value <= start.value + sufficientDecrease * p.step * start.slope);
-  const isFlat = (p) => Math.abs(p.slope) <= sufficientCurvature * Math.abs(start.slope);
-  const isUnseen = (p) => p.usable && p.slope < 0 && !isFlat(p) && -p.step * start.slope <= resolution &&
+  const isFlat = (p: Sample) => Math.abs(p.slope) <= sufficientCurvature * Math.abs(start.slope);
+  const isUnseen = (p: Sample) => p.usable && p.slope < 0 && !isFlat(p) && -p.step * start.slope <= resolution &&
                           Math.abs(p.value - start.value) <= resolution;
-  const found = (point) => ({ point: ended ? undefined : point, evaluations });
-  const zoom = async (low, high) => {
+  const zoom = async (low: Sample, high: Sample) => {
     while (mayGoOn()) {
       const width = high.step - low.step;
       if (Math.abs(width) < minStepSize * Math.max(Math.abs(low.step), 1e-300)) break;
@@ -82,34 +119,34 @@ async function strongWolfe(look, start, initial, resolution) {
       let step = high.usable ? cubicMinimiser(low, high) : low.step + width / 2;
       step = Number.isFinite(step) ? clamp(step, Math.min(a, b), Math.max(a, b)) : low.step + width / 2;
       const p = await evaluate(step);
-      if (ended) break;
+      if (p === undefined) return undefined;
       if (!decreases(p) || (p.value >= low.value && !isHidden(p))) {
         high = p;
         continue;
       }
-      if (isFlat(p)) return found(p);
+      if (isFlat(p)) return p;
       if (p.slope * width >= 0) high = low;
       low = p;
     }
-    return found(low.step > 0 ? low : undefined);
+    return low.step > 0 ? low : undefined;
   };
   let last = start, now = await evaluate(initial);
-  while (mayGoOn() && isUnseen(now)) now = await evaluate(maxExpansion * now.step);
-  for (let first = true; mayGoOn(); first = false) {
+  while (now !== undefined && mayGoOn() && isUnseen(now)) now = await evaluate(maxExpansion * now.step);
+  for (let first = true; now !== undefined && mayGoOn(); first = false) {
     const rises = !first && now.value >= last.value && !isHidden(now);
     if (!decreases(now) || rises) return zoom(last, now);
-    if (isFlat(now)) return found(now);
+    if (isFlat(now)) return now;
     if (now.slope >= 0) return zoom(now, last);
     const next = cubicMinimiser(last, now), most = maxExpansion * now.step;
     last = now;
     now = await evaluate(Number.isFinite(next) ? clamp(next, 2 * last.step, most) : most);
   }
-  if (!ended && decreases(now)) return found(now);
-  return found(last.step > 0 ? last : undefined);
+  if (now === undefined || decreases(now)) return now;
+  return last.step > 0 ? last : undefined;
 }
 
 /** Numbers in [-1, 1) of the Mersenne twister with 64 bits. Source: Nishimura, TOMACS 10 (2000). */
-function randomNumbers(seed, count) {
+function randomNumbers(seed: number, count: number): Float64Array {
   const size = 312, mask = (1n << 64n) - 1n, low = (1n << 31n) - 1n, state = [BigInt(seed)];
   for (let k = 1; k < size; ++k) {
     const last = state[k - 1];
@@ -133,61 +170,72 @@ function randomNumbers(seed, count) {
   return Float64Array.from({ length: count }, () => -1 + 2 * (Number(next() >> 11n) * 2 ** -53));
 }
 
+/** The bound towards which a scalar moves. */
+function bound({ lower, upper }: NonNullable<Model["bounds"]>, k: number, move: number): number {
+  return move < 0 ? lower[k] : upper[k];
+}
+
 /** Bounds of the columns of a step. Source: Bertsekas, Projected Newton Methods (1982). */
 class Box {
-  constructor(model, pinned) {
-    this.model = model;
+  readonly scalarOf: readonly number[];
+  readonly bounds: Model["bounds"];
+  readonly pinned: Uint8Array;
+  readonly held: Uint8Array;
+
+  constructor({ scalarOf, bounds }: Model<EnergyTerm>, pinned: Uint8Array) {
+    this.scalarOf = scalarOf;
+    this.bounds = bounds;
     this.pinned = pinned;
-    this.bounded = model.lower !== undefined;
     this.held = pinned.slice();
   }
 
-  #bound(k, move) {
-    return move < 0 ? this.model.lower[k] : this.model.upper[k];
-  }
-
-  look(x, g) {
+  look(x: Float64Array, g: Float64Array): void {
     this.held.set(this.pinned);
-    for (let c = 0; this.bounded && c < g.length; ++c) {
-      const k = this.model.scalarOf[c], to = this.#bound(k, -g[c]);
+    if (this.bounds === undefined) return;
+    for (let c = 0; c < g.length; ++c) {
+      const k = this.scalarOf[c], to = bound(this.bounds, k, -g[c]);
       const distance = near * Math.max(Math.abs(x[k]), Math.abs(to));
       if (g[c] !== 0 && Number.isFinite(to) && Math.abs(x[k] - to) <= distance) this.held[c] = 1;
     }
   }
 
-  finish(x, direction) {
-    const { lower, upper, scalarOf } = this.model;
-    for (let c = 0; this.bounded && c < direction.length; ++c) {
+  finish(x: Float64Array, direction: Float64Array): void {
+    if (this.bounds === undefined) return;
+    const { scalarOf, bounds: { lower, upper } } = this;
+    for (let c = 0; c < direction.length; ++c) {
       if (this.held[c] === 0 || this.pinned[c] !== 0) continue;
       const k = scalarOf[c], low = Math.abs(x[k] - lower[k]) <= Math.abs(x[k] - upper[k]);
       direction[c] = (low ? lower[k] : upper[k]) - x[k];
     }
   }
 
-  longest(x, direction) {
-    if (!this.bounded) return Infinity;
+  longest(x: Float64Array, direction: Float64Array): number {
+    const { bounds, scalarOf } = this;
+    if (bounds === undefined) return Infinity;
     let out = 0;
     direction.forEach((move, c) => {
-      const k = this.model.scalarOf[c];
-      if (move !== 0) out = Math.max(out, (this.#bound(k, move) - x[k]) / move);
+      const k = scalarOf[c];
+      if (move !== 0) out = Math.max(out, (bound(bounds, k, move) - x[k]) / move);
     });
     return out > 0 ? out : 1;
   }
 
-  project(x, g) {
-    if (!this.bounded) return g;
+  project(x: Float64Array, g: Float64Array): Float64Array {
+    const { bounds, scalarOf } = this;
+    if (bounds === undefined) return g;
     return g.map((value, c) => {
-      const k = this.model.scalarOf[c];
-      return x[k] === this.#bound(k, -value) ? 0 : value;
+      const k = scalarOf[c];
+      return x[k] === bound(bounds, k, -value) ? 0 : value;
     });
   }
 
-  slope(x, g, direction) {
-    if (!this.bounded) return dot(g, direction, g.length);
+  slope(x: Float64Array, g: Float64Array, direction: Float64Array): number {
+    const { bounds, scalarOf } = this;
+    if (bounds === undefined) return dot(g, direction, g.length);
     let sum = 0;
     direction.forEach((move, c) => {
-      const k = this.model.scalarOf[c];
-      if (move !== 0 && x[k] !== this.#bound(k, move)) sum += g[c] * move;
+      const k = scalarOf[c];
+      if (move !== 0 && x[k] !== bound(bounds, k, move)) sum += g[c] * move;
     });
     return sum;
   }
@@ -195,60 +243,89 @@ class Box {
 
 /** The course of a minimisation from one start. */
 class Descent {
-  energies; model; x; options; paused; isChanged; seconds; fail;
+  readonly energies: Energies;
+  readonly model: Model<EnergyTerm>;
+  readonly x: Float64Array;
+  readonly options: Options;
+  readonly tools: Tools;
+  readonly before: number;  // steps of the solve before this start
+  readonly box: Box;
+  readonly start: Float64Array;
+  readonly history: Recorded[] = [];
+  readonly g: Float64Array;
+  readonly trialG: Float64Array;
+  readonly direction: Float64Array;
+  readonly trial: Float64Array;
+  search: Search;
+  escapes = 0;
+  verdict: Verdict | undefined;
+  met: Verdict | undefined;  // an end that the next direction has to confirm
+  changed = false;
+  failedBefore = false;
+  linear = 0;
+  linearHere = 0;
+  initial = NaN;
+  cost = NaN;
+  norms: Norms = { max: NaN, squared: NaN };
+  path = 0;
+  trialStep = NaN;
+  trialCost = NaN;
+  beyond = Infinity;
 
-  /** `paused` is awaited now and then: true ends the solve. */
-  constructor(energies, x, options, before, { paused, isChanged, seconds, fail }) {
+  constructor(energies: Energies, x: Float64Array, options: Options, before: number, tools: Tools) {
     const { model } = energies, vector = () => new Float64Array(model.m);
-    Object.assign(this, { energies, model, x, options, paused, isChanged, seconds, fail });
-    this.before = before;  // steps of the solve before this start
+    this.energies = energies;
+    this.model = model;
+    this.x = x;
+    this.options = options;
+    this.tools = tools;
+    this.before = before;
+    this.search = this.#makeSearch();
     this.box = new Box(model, energies.pinned);
     this.start = x.slice();
-    this.history = [];
-    this.escapes = 0;
-    this.verdict = undefined;
-    this.changed = false;
-    this.linear = 0;
     this.g = vector();
     this.trialG = vector();
     this.direction = vector();
     this.trial = x.slice();
-    this.trialStep = NaN;
   }
 
-  get iterations() {
+  get iterations(): number {
     return this.before + this.history.length - 1;
   }
-  get #first() {
+  get #first(): Recorded {
     return this.history[0];
   }
 
   /** Yields steps; then `verdict` is set, `changed` is true or the caller has ended the solve. */
-  async *run() {
+  async *run(): AsyncGenerator<Step, void, void> {
     for (let returns = 0;;) {
-      do {
-        yield* this.#descend();
-        if (this.verdict === undefined) return;
-        const escaped = this.#escape();
-        if (escaped === undefined) break;
-        yield escaped;
-      } while (true);
-      if (!this.#isContradicted()) return;
+      const end = yield* this.#descendAndEscape();
+      if (end === undefined || !this.#isContradicted()) return;
       if (++returns > mostReturns) {
-        this.verdict = verdict("no_convergence", `${this.verdict.message}; but the gradient promises more`);
+        this.verdict = verdict("no_convergence", `${end.message}; but the gradient promises more`);
         return;
       }
     }
   }
 
-  #makeSearch() {
-    const { energies, options } = this;
-    if (options.method === "lbfgs") return new Lbfgs(energies, options);
-    return energies.factor === undefined ? new TruncatedNewton(energies, options)
-      : new ProjectedNewton(energies);
+  /** Descends from each escape. */
+  async *#descendAndEscape(): AsyncGenerator<Step, Verdict | undefined, void> {
+    for (;;) {
+      yield* this.#descend();
+      const end = this.verdict, escaped = end === undefined ? undefined : this.#escape();
+      if (escaped === undefined) return end;
+      yield escaped;
+    }
   }
 
-  async *#descend() {
+  #makeSearch(): Search {
+    const { energies, options } = this;
+    if (options.method === "lbfgs") return new Lbfgs(energies, options);
+    const { factor } = energies;
+    return factor === undefined ? new TruncatedNewton(energies, options) : new ProjectedNewton(energies, factor);
+  }
+
+  async *#descend(): AsyncGenerator<Step, void, void> {
     const { energies, x, g, box, history } = this;
     this.verdict = this.met = undefined;
     this.search = this.#makeSearch();
@@ -257,17 +334,17 @@ class Descent {
     this.cost = energies.gradient(x, g);
     this.norms = normsOf(box.project(x, g));
     if (!Number.isFinite(this.cost))
-      throw this.fail("nonfinite", `the cost of the start is ${this.cost}`);
+      throw this.tools.fail("nonfinite", `the cost of the start is ${this.cost}`);
     if (!Number.isFinite(this.norms.max))
-      throw this.fail("nonfinite", "a derivative is not finite at the start");
+      throw this.tools.fail("nonfinite", "a derivative is not finite at the start");
     if (history.length === 0) {
       this.initial = this.cost;
-      this.#record({ cost: this.cost, change: 0, stepNorm: 0, accepted: false });
+      this.#record({ cost: this.cost, change: 0, stepNorm: 0, length: 0, accepted: false, linear: 0 });
     }
     this.#checkLimits();
     while (this.verdict === undefined) {
-      if (await this.paused()) return;
-      if (this.isChanged()) {
+      if (await this.tools.paused()) return;
+      if (this.tools.isChanged()) {
         this.changed = true;
         return;
       }
@@ -277,35 +354,35 @@ class Descent {
     }
   }
 
-  #record(step) {
+  #record(step: Taken): void {
     this.history.push({ ...step, gradientMax: this.norms.max, gradientNorm: Math.sqrt(this.norms.squared) });
   }
 
-  #told(step) {
+  #told(step: Taken): Step {
     return { iteration: this.iterations, cost: this.cost, accepted: step.accepted,
              gradient: this.norms.max, radius: step.length, linearIterations: step.linear,
-             seconds: this.seconds() };
+             seconds: this.tools.seconds() };
   }
 
-  #checkLimits() {
+  #checkLimits(): void {
     if (this.verdict !== undefined) return;
     const o = this.options, bound = o.gradientTolerance * shareOfStart * this.#first.gradientMax;
     if (this.norms.max <= bound)
       this.verdict = reached("gradient tolerance reached: max |gradient|:", this.norms.max, bound);
-    else if (this.seconds() >= o.timeLimitSeconds)
+    else if (this.tools.seconds() >= o.timeLimitSeconds)
       this.verdict = verdict("no_convergence", `time limit reached: ${o.timeLimitSeconds} s`);
     else if (this.iterations >= o.maxIterations)
       this.verdict = verdict("no_convergence", `maximum number of iterations reached: ${o.maxIterations}`);
   }
 
   /** Changes of the cost below this mean convergence, or rounding. */
-  #resolution() {
+  #resolution(): number {
     return Math.max(this.options.functionTolerance * Math.abs(this.cost),
                     costRounding * unit * Math.abs(this.initial));
   }
 
-  async #look(length) {
-    if (await this.paused()) return undefined;
+  async #look(length: number): Promise<Sample | undefined> {
+    if (await this.tools.paused()) return undefined;
     const { model, x, direction, trial, trialG, box } = this;
     model.plus(x, direction, length, trial);
     const value = this.energies.gradient(trial, trialG), slope = box.slope(trial, trialG, direction);
@@ -317,14 +394,14 @@ class Descent {
   }
 
   /** A direction that leads down: its slope, 0 if there is none, and the first length. */
-  async #aim() {
+  async #aim(): Promise<{ slope: number; first: number } | undefined> {
     const { search, box, x, g, direction } = this;
-    const leadsDown = (value) => value < 0 && Number.isFinite(value);
+    const leadsDown = (value: number) => value < 0 && Number.isFinite(value);
     let slope = 0;
     this.linearHere = 0;
     box.look(x, g);
     do {
-      if (!await search.compute(x, g, box.held, direction, this.paused)) return undefined;
+      if (!await search.compute(x, g, box.held, direction, this.tools.paused)) return undefined;
       this.linearHere = search.iterations;
       box.finish(x, direction);
       slope = box.slope(x, g, direction);
@@ -334,7 +411,7 @@ class Descent {
   }
 
   /** Along −g, of which no model is known: to where a linear cost vanishes. */
-  #firstLength() {
+  #firstLength(): number {
     const size = Math.sqrt(this.norms.squared);
     const byCost = Math.abs(this.cost) / size / size, bySize = norm(this.x) / size;
     if (isNormal(byCost) && isNormal(bySize)) return clamp(bySize, leastChange * byCost, byCost);
@@ -342,7 +419,7 @@ class Descent {
   }
 
   /** One step. Undefined if the caller has ended the solve, null if there was no direction. */
-  async #iterate() {
+  async #iterate(): Promise<Step | null | undefined> {
     const aim = await this.#aim();
     if (aim === undefined) return undefined;
     const { slope } = aim, { met } = this;
@@ -360,23 +437,23 @@ class Descent {
     this.beyond = Infinity;
     const hidden = hiddenUnits * unit * Math.max(Math.abs(this.cost), Math.abs(this.initial));
     let ended = false;
-    const look = async (length) => {
+    const look = async (length: number) => {
       const point = await this.#look(length);
       ended ||= point === undefined;
       return point;
     };
     const start = { step: 0, value: this.cost, slope, usable: true };
-    const { point } = await strongWolfe(look, start, first, hidden);
+    const point = await strongWolfe(look, start, first, hidden);
     if (!ended && point !== undefined && this.trialStep !== point.step) await look(point.step);
     if (ended) return undefined;
     this.linear += this.linearHere;
     return point === undefined ? this.#giveUp(-slope) : this.#take(point);
   }
 
-  #take(point) {
+  #take(point: Sample): Step {
     const { x, g, trial, trialG, direction, box, model } = this;
     const step = direction.map((value, c) =>
-      box.bounded ? trial[model.scalarOf[c]] - x[model.scalarOf[c]] : point.step * value);
+      box.bounds !== undefined ? trial[model.scalarOf[c]] - x[model.scalarOf[c]] : point.step * value);
     const xNorm = norm(x), change = this.cost - point.value;
     for (let c = 0; c < model.m; ++c) direction[c] = trialG[c] - g[c];
     this.search.moved(point.step, step, direction);
@@ -398,7 +475,7 @@ class Descent {
   }
 
   /** The decrease and the largest step that must be small. */
-  #lastSteps({ change, stepNorm }) {
+  #lastSteps({ change, stepNorm }: Taken): { decrease: number; step: number } {
     const history = this.history, before = history[history.length - 1];
     const out = { decrease: Math.abs(change), step: stepNorm };
     if (this.search.settling !== "window") {
@@ -417,7 +494,7 @@ class Descent {
     return out;
   }
 
-  #metBy(step, xNorm) {
+  #metBy(step: Taken, xNorm: number): Verdict | undefined {
     const o = this.options, bound = o.functionTolerance * Math.abs(step.cost);
     const last = this.#lastSteps(step);
     if (last.decrease <= bound)
@@ -431,7 +508,7 @@ class Descent {
       ? reached("parameter tolerance reached: step norm:", last.step, size) : undefined;
   }
 
-  #giveUp(steepness) {
+  #giveUp(steepness: number): Step {
     const promised = steepness * (Number.isFinite(this.beyond) ? this.beyond : this.trialStep);
     const again = !this.failedBefore && this.search.reset();
     this.failedBefore = true;
@@ -454,9 +531,9 @@ class Descent {
    *
    * Source: Jin et al., How to Escape Saddle Points Efficiently (2017), for the perturbation.
    */
-  #escape() {
+  #escape(): Step | undefined {
     const { model, x, options, energies, box } = this;
-    if (this.verdict.status !== "convergence" || this.escapes >= options.maxEscapes ||
+    if (this.verdict?.status !== "convergence" || this.escapes >= options.maxEscapes ||
         this.iterations >= options.maxIterations)
       return undefined;
     const size = norm(x), length = escapeDistance * (size > 0 ? size / Math.sqrt(x.length) : 1);
@@ -485,9 +562,9 @@ class Descent {
   }
 
   /** True if the solve says convergence, but its gradient promises a larger decrease. */
-  #isContradicted() {
+  #isContradicted(): boolean {
     const { options: o, model, x, start, box, history, energies } = this;
-    if (this.verdict.status !== "convergence") return false;
+    if (this.verdict?.status !== "convergence") return false;
     const g = new Float64Array(model.m);
     energies.gradient(x, g);
     const projected = box.project(x, g), way = new Float64Array(model.m);
@@ -524,9 +601,11 @@ class Descent {
  *   the last call
  * @param fail makes the error of a code and a message
  */
-export async function* minimiseEnergies(energies, x, options, changed, { paused, seconds }, fail) {
-  let ended = false, initial, linear = 0, descent, before = 0;
-  const tools = {
+export async function* minimiseEnergies(
+    energies: Energies, x: Float64Array, options: Options, changed: (energies: Energies) => boolean,
+    { paused, seconds }: Turns, fail: Tools["fail"]): AsyncGenerator<Step, Summary, void> {
+  let ended = false, initial: number | undefined, linear = 0, descent: Descent, before = 0;
+  const tools: Tools = {
     paused: async () => ended = await paused(),
     isChanged: () => changed(energies),
     seconds,

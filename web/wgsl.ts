@@ -6,12 +6,17 @@ export const groupSize = 64, mostSums = 8192;
 export const state = { done: 0, failed: 1, count: 2, enough: 3, norm: 4, first: 5, alpha: 6, beta: 7, rz: 8,
                        sums: 64, size: 64 + 2 * mostSums };
 
-function each(count, text, between = "\n") {
+/** Sizes and offsets in buffers, which kernels have as constants. */
+export interface Constants {
+  readonly [name: string]: number;
+}
+
+function each(count: number, text: (k: number) => string, between = "\n"): string {
   return Array.from({ length: count }, (_, k) => text(k)).join(between);
 }
 
 /** The largest tile of up to three that all of these numbers are multiples of. */
-export function tileOf(numbers) {
+export function tileOf(numbers: number[]): number {
   return [3, 2].find((tile) => numbers.every((number) => number % tile === 0)) ?? 1;
 }
 
@@ -20,10 +25,8 @@ export function tileOf(numbers) {
  * columns of each term; all sums are gathered, in an order that the sizes decide. One iteration is
  * along, rows, columns, bend, update, judge, which do nothing after the end. Only bend and judge, of one
  * workgroup, wait for others: barriers take long on a processor.
- *
- * @param at sizes and offsets in buffers
  */
-export function normalEquations(at) {
+export function normalEquations(at: Constants): string {
   const { ROW_TILE: rowTile, COLUMN_TILE: columnTile } = at;
   const constants = Object.entries(at).map(([name, value]) => `const ${name} = ${value}u;`).join("\n");
   const lines = Object.entries(state).map(([name, value]) =>

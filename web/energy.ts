@@ -1,7 +1,9 @@
 // The cost of a problem with energies as a function of the coordinates of a step: its gradient, its
 // Hessian, and the directions of L-BFGS and of Newton's method.
 import { removeNegativePart } from "./eigen.js";
-import { Factor, dearestFactor, dot } from "./linear.js";
+import { Factor, type Pause, dearestFactor, dot } from "./linear.js";
+import type { EnergyTerm, List, Model, Term } from "./model.js";
+import type { Options } from "./rules.js";
 
 /** Least and largest share of the largest diagonal entry that is added to a projected Hessian. */
 const leastShift = 1e-12, largestShift = 1e6;
@@ -14,38 +16,42 @@ const slowSteps = 3, slow = 0.01;
 const leastCosine = 1e-12;
 
 /** Evaluates costs, gradients and Hessians over a model whose columns have been numbered. */
-export class Energies {
-  /** @param linearSolver "automatic", "factor" or "cg"  @param order of elimination */
-  constructor(model, linearSolver, order) {
+export class Energies<T extends Term = EnergyTerm> {
+  readonly model: Model<T>;
+  readonly lists: readonly List[];
+  readonly linearSolver: Options["linearSolver"];
+  readonly order: Uint32Array | undefined;
+  readonly pinned: Uint8Array;
+  readonly sums: Float64Array;
+  hessians: Float64Array[] = [];
+  made: Factor | null | undefined;  // null: it is too dear
+
+  /** @param order of elimination */
+  constructor(model: Model<T>, linearSolver: Options["linearSolver"], order?: Uint32Array) {
     this.model = model;
     this.lists = model.lists;
-    this.hessians = undefined;
     this.linearSolver = linearSolver;
     this.order = order;
     this.pinned = new Uint8Array(model.m);
     this.sums = new Float64Array(model.m + 1);
   }
 
-  begin(options, pinned) {
+  begin(_options: Options, pinned: Uint8Array): void {
     this.model.columns(pinned, this.pinned);
-    return this;
   }
 
-  get factor() {
+  get factor(): Factor | undefined {
     if (this.linearSolver === "cg") return undefined;
     if (this.made === undefined) {
       this.made = Factor.make(this.model, this.order) ?? null;
-      if (this.linearSolver === "automatic" && this.made?.operations > dearestFactor) this.made = null;
+      if (this.linearSolver === "automatic" && this.made !== null && this.made.operations > dearestFactor)
+        this.made = null;
     }
     return this.made ?? undefined;
   }
 
-  cost(x) {
-    return this.model.cost(x);
-  }
-
   /** Sets g to the gradient, which is 0 for pinned columns, and returns the cost. */
-  gradient(x, g) {
+  gradient(this: Energies, x: Float64Array, g: Float64Array): number {
     const { model, lists, sums, pinned } = this, { rowOfBasis, tangentOf, bases } = model;
     model.moveBases(x);
     sums.fill(0);
@@ -81,10 +87,12 @@ export class Energies {
    * @param paused awaited now and then; true ends the evaluation
    * @returns false if it was ended
    */
-  async evaluateHessians(x, project, paused) {
+  async evaluateHessians(x: Float64Array, project: boolean, paused: Pause): Promise<boolean> {
     const { model, lists } = this;
-    this.hessians ??= lists.map(({ instances, width }) =>
-      new Float64Array(instances * width * (width + 1) / 2));
+    if (this.hessians.length === 0) {
+      this.hessians = lists.map(({ instances, width }) =>
+        new Float64Array(instances * width * (width + 1) / 2));
+    }
     for (const [k, term] of model.terms.entries()) {
       const instance = new Instance(term, lists[k], this.hessians[k].fill(0), this.pinned);
       for (let i = 0; i < term.instances; ++i) {
@@ -96,7 +104,7 @@ export class Energies {
   }
 
   /** q = H v; the number behind the columns of v is 0, that of q is scratch. */
-  product(v, q) {
+  product(v: Float64Array, q: Float64Array): void {
     q.fill(0);
     this.lists.forEach(({ instances, width, columns }, k) => {
       const numbers = this.hessians[k];
@@ -120,7 +128,19 @@ export class Energies {
 
 /** The Hessian of one instance after the other. */
 class Instance {
-  constructor(term, list, to, pinned) {
+  readonly term: Term;
+  readonly list: List;
+  readonly to: Float64Array;
+  readonly pinned: Uint8Array;
+  readonly p: Float64Array;
+  readonly u: Float64Array;
+  readonly d: Float64Array;
+  readonly t: Float64Array;
+  readonly out: Float64Array;
+  readonly part = new Map<number, Float64Array>();  // by size
+  readonly free: number[] = [];
+
+  constructor(term: Term, list: List, to: Float64Array, pinned: Uint8Array) {
     const { parameters, data, uniforms } = term;
     this.term = term;
     this.list = list;
@@ -131,12 +151,9 @@ class Instance {
     this.d = new Float64Array(data);
     this.t = new Float64Array(parameters);
     this.out = new Float64Array(term.hvp ? parameters : parameters * (parameters + 1) / 2);
-    this.square = new Float64Array(parameters * parameters);
-    this.part = new Map();  // by size
-    this.free = [];
   }
 
-  evaluate(model, x, i, project) {
+  evaluate(model: Model, x: Float64Array, i: number, project: boolean): void {
     const { term, list, p, u, d } = this, { parameters, data, uniforms, index, numbers } = term;
     let at = i * (parameters + uniforms);
     for (let k = 0; k < parameters; ++k) p[k] = x[index[at++]];
@@ -150,8 +167,7 @@ class Instance {
     }
     const n = free.length;
     if (n === 0) return;
-    this.#fill(n);
-    const block = this.block;
+    const block = this.#block(n);
     if (project) removeNegativePart(n, block);
     const base = i * width * (width + 1) / 2;
     for (let a = 0; a < n; ++a) {
@@ -165,11 +181,10 @@ class Instance {
     }
   }
 
-  #fill(n) {
+  #block(n: number): Float64Array {
     const { term, free, p, d, u, t, out } = this, parameters = term.parameters;
     let block = this.part.get(n);
     if (block === undefined) this.part.set(n, block = new Float64Array(n * n));
-    this.block = block;
     if (term.hvp) {
       for (let a = 0; a < n; ++a) {
         t[free[a]] = 1;
@@ -177,42 +192,64 @@ class Instance {
         t[free[a]] = 0;
         for (let b = a; b < n; ++b) block[a * n + b] = block[b * n + a] = out[free[b]];
       }
-      return;
+      return block;
     }
-    term.hessian(p, d, u, out);
+    term.hessian?.(p, d, u, out);
     for (let a = 0; a < n; ++a) {
       const s = free[a], base = s * parameters - s * (s - 1) / 2 - s;
       for (let b = a; b < n; ++b) block[a * n + b] = block[b * n + a] = out[base + free[b]];
     }
+    return block;
   }
 }
 
-// Directions. Each has compute(x, g, held, direction, paused), which returns false if it was ended;
-// hasModel, settling ("newton", "loose" or "window"), moved(length, step, change of the gradient),
-// reset() after a failure, false if there is nothing to forget, and the `iterations` of its last
-// linear system.
+/** Directions along which the cost falls. */
+export interface Search {
+  /** How many small steps are an end: one that is confirmed, none yet, or a window of them. */
+  readonly settling: "newton" | "loose" | "window";
+  /** Iterations of the last linear system. */
+  readonly iterations: number;
+  /** The length 1 has a meaning. */
+  readonly hasModel: boolean;
+  /** Sets the direction. False if it was ended. */
+  compute(x: Float64Array, g: Float64Array, held: Uint8Array, direction: Float64Array, paused: Pause): Promise<boolean>;
+  /** A small step asks for directions that are more exact. */
+  tighten(): void;
+  /** Tells of a step, with the change of the gradient. */
+  moved(length: number, step: Float64Array, change: Float64Array): void;
+  /** After a failure; false if there is nothing to forget. */
+  reset(): boolean;
+}
+
+interface Pair {
+  readonly s: Float64Array;
+  readonly y: Float64Array;
+  readonly sy: number;
+}
 
 /** From the gradients of the last steps. Source: Nocedal & Wright, 2nd ed., algorithm 7.4. */
-export class Lbfgs {
-  settling = "window";
-  iterations = 0;
-  #pairs = [];
+export class Lbfgs implements Search {
+  readonly settling = "window";
+  readonly iterations = 0;
+  readonly m: number;
+  readonly rank: number;
+  #pairs: Pair[] = [];
 
-  constructor(energies, options) {
+  constructor(energies: Energies, options: Options) {
     this.m = energies.model.m;
     this.rank = Math.max(options.maxLbfgsRank, 1);
   }
 
-  get hasModel() {
+  get hasModel(): boolean {
     return this.#pairs.length > 0;
   }
 
-  async compute(x, g, held, direction) {
+  async compute(_x: Float64Array, g: Float64Array, held: Uint8Array, direction: Float64Array): Promise<boolean> {
     for (let c = 0; c < this.m; ++c) direction[c] = held[c] === 0 ? -g[c] : 0;
     let pairs = this.#pairs;
     if (held.some((flag) => flag !== 0)) {
-      const free = (v) => v.map((value, c) => held[c] === 0 ? value : 0);
-      pairs = pairs.map(({ s, y }) => this.#pair(free(s), free(y))).filter((pair) => pair !== undefined);
+      const free = (v: Float64Array) => v.map((value, c) => held[c] === 0 ? value : 0);
+      pairs = pairs.flatMap(({ s, y }) => this.#pair(free(s), free(y)));
     }
     const m = this.m, alpha = new Float64Array(pairs.length);
     for (let k = pairs.length; k-- > 0;) {
@@ -230,21 +267,20 @@ export class Lbfgs {
     return true;
   }
 
-  #pair(s, y) {
+  /** The pair, if it says something about the curvature. */
+  #pair(s: Float64Array, y: Float64Array): Pair[] {
     const m = this.m, sy = dot(s, y, m);
-    return sy > leastCosine * Math.sqrt(dot(s, s, m)) * Math.sqrt(dot(y, y, m)) ? { s, y, sy } : undefined;
+    return sy > leastCosine * Math.sqrt(dot(s, s, m)) * Math.sqrt(dot(y, y, m)) ? [{ s, y, sy }] : [];
   }
 
-  tighten() {}
+  tighten(): void {}
 
-  moved(length, step, change) {
-    const pair = this.#pair(step.slice(), change.slice());
-    if (pair === undefined) return;
-    this.#pairs.push(pair);
+  moved(_length: number, step: Float64Array, change: Float64Array): void {
+    this.#pairs.push(...this.#pair(step.slice(), change.slice()));
     if (this.#pairs.length > this.rank) this.#pairs.shift();
   }
 
-  reset() {
+  reset(): boolean {
     const any = this.#pairs.length > 0;
     this.#pairs = [];
     return any;
@@ -258,25 +294,30 @@ export class Lbfgs {
  *
  * Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
  */
-export class ProjectedNewton {
-  settling = "newton";
-  iterations = 0;
+export class ProjectedNewton implements Search {
+  readonly settling = "newton";
+  readonly iterations = 0;
+  readonly energies: Energies;
+  readonly factor: Factor;
+  readonly damping: Float64Array;
   #shift = leastShift;
   #slow = { steps: 0, allowed: slowSteps, promised: 0 };
   #exactFailed = false;
   #curved = true;
 
-  constructor(energies) {
+  constructor(energies: Energies, factor: Factor) {
     this.energies = energies;
+    this.factor = factor;
     this.damping = new Float64Array(energies.model.m);
   }
 
-  get hasModel() {
+  get hasModel(): boolean {
     return this.#curved;
   }
 
-  async compute(x, g, held, direction, paused) {
-    const { energies } = this, factor = energies.factor, m = energies.model.m, slowness = this.#slow;
+  async compute(x: Float64Array, g: Float64Array, held: Uint8Array, direction: Float64Array,
+                paused: Pause): Promise<boolean> {
+    const { energies, factor } = this, m = energies.model.m, slowness = this.#slow;
     let exact = false;
     if (this.#isSlow && !this.#exactFailed) {
       if (!await energies.evaluateHessians(x, false, paused)) return false;
@@ -300,13 +341,13 @@ export class ProjectedNewton {
     return true;
   }
 
-  get #isSlow() {
+  get #isSlow(): boolean {
     return this.#slow.steps >= this.#slow.allowed;
   }
 
   /** With the smallest τ, from the present one upwards, that makes the matrix positive definite. */
-  #factorise(held) {
-    const { factor, pinned } = this.energies;
+  #factorise(held: Uint8Array): boolean {
+    const { factor } = this, { pinned } = this.energies;
     let largest = 0;
     for (let c = 0; c < held.length; ++c)
       if (pinned[c] === 0) largest = Math.max(largest, factor.entries[factor.diagonalAt[c]]);
@@ -316,9 +357,9 @@ export class ProjectedNewton {
     return false;
   }
 
-  tighten() {}
+  tighten(): void {}
 
-  moved(length) {
+  moved(length: number): void {
     this.#exactFailed = false;
     if (length < 0.9) {
       this.#slow.steps = 0;
@@ -328,7 +369,7 @@ export class ProjectedNewton {
     if (length >= 0.9) this.#shift = Math.max(this.#shift / 10, leastShift);
   }
 
-  reset() {
+  reset(): boolean {
     if (this.#isSlow && !this.#exactFailed) return this.#exactFailed = true;
     if (this.#shift > 1) return false;
     this.#shift = Math.max(1e4 * this.#shift, 1e-4);
@@ -343,26 +384,29 @@ export class ProjectedNewton {
  *
  * Source: Nocedal & Wright, 2nd ed., algorithm 7.1.
  */
-export class TruncatedNewton {
+export class TruncatedNewton implements Search {
   iterations = 0;
+  readonly energies: Energies;
+  readonly options: Options;
   #gradientOnly = false;
   #exact = false;  // a small step asked for it
   #loose = false;  // the last direction
   #first = 0;      // ‖g‖ of the first direction
 
-  constructor(energies, options) {
+  constructor(energies: Energies, options: Options) {
     this.energies = energies;
     this.options = options;
   }
 
-  get hasModel() {
+  get hasModel(): boolean {
     return !this.#gradientOnly;
   }
-  get settling() {
+  get settling(): "newton" | "loose" {
     return this.#loose ? "loose" : "newton";
   }
 
-  async compute(x, g, held, direction, paused) {
+  async compute(x: Float64Array, g: Float64Array, held: Uint8Array, direction: Float64Array,
+                paused: Pause): Promise<boolean> {
     const { energies, options } = this, m = energies.model.m, vector = () => new Float64Array(m + 1);
     if (!await energies.evaluateHessians(x, false, paused)) return false;
     const r = vector(), p = vector(), q = vector();
@@ -395,13 +439,13 @@ export class TruncatedNewton {
     return true;
   }
 
-  tighten() {
+  tighten(): void {
     this.#exact = true;
   }
-  moved() {
+  moved(): void {
     this.#gradientOnly = false;
   }
-  reset() {
+  reset(): boolean {
     if (this.#gradientOnly) return false;
     return this.#gradientOnly = true;
   }

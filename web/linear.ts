@@ -1,7 +1,7 @@
 // Solvers of the damped normal equations (JᵀJ + D) δ = -Jᵀr.
-import { widestBlock } from "./model.js";
+import { type Model, widestBlock } from "./model.js";
 
-export function vanishingShare(unknowns) {
+export function vanishingShare(unknowns: number): number {
   return Math.min(unknowns * Number.EPSILON, 1e-10);
 }
 
@@ -12,29 +12,69 @@ export const dearestFactor = 3e9;
 export const widestTested = 16;
 const mostDense = 150;
 
+/** Nodes that are eliminated together, the nodes that they meet, and the groups whose updates they take. */
+interface Group {
+  readonly nodes: readonly number[];
+  readonly rows: readonly number[];
+  readonly children: readonly number[];
+}
+
+/** The front of a group: its columns and rows, its numbers in the factor, and its entries of JᵀJ. */
+interface Front {
+  readonly pivots: Int32Array;
+  readonly rows: Int32Array;
+  readonly children: readonly number[];
+  readonly at: number;
+  slots: Int32Array;
+  begin: number;
+  end: number;
+}
+
+const noNumbers = new Float64Array(0), noIndices = new Int32Array(0);
+
 /**
  * A sparse factor of the normal equations, by fronts: blocks of columns are eliminated in a given
  * order, and each one adds its update to the front of the next block that it meets.
  */
 export class Factor {
+  readonly model: Model;
+  readonly m: number;
+  operations = 0;
+  groups: Front[] = [];
+  nodeOf = noIndices;
+  front = noNumbers;
+  updates = noNumbers;
+  lower = noNumbers;
+  inverse = noNumbers;  // of pivots; 0 where one vanished
+  entries = noNumbers;  // of JᵀJ
+  diagonalAt = noIndices;
+  local = noIndices;
+  targets: Int32Array[] = [];  // by list: the entry that each product of J adds to
+  blockAt = noIndices;
+  blockEntries = noIndices;
+
   /**
    * @param order blocks of the problem in the order of elimination; undefined: as they come
    * @returns undefined if the factor would be too large; see `operations`
    */
-  static make(model, order) {
-    const factor = new Factor();
+  static make(model: Model, order: Uint32Array | undefined): Factor | undefined {
+    const factor = new Factor(model);
     return factor.#analyse(model, order) ? factor : undefined;
   }
 
-  #analyse(model, order) {
+  private constructor(model: Model) {
     this.model = model;
-    const m = this.m = model.m, nodes = model.nodes;
+    this.m = model.m;
+  }
+
+  #analyse(model: Model, order: Uint32Array | undefined): boolean {
+    const { m, nodes } = model;
     let targets = 0;
     for (const { instances, width } of model.lists) targets += instances * width * (width + 1) / 2;
     if (targets > mostTargets) return false;
     const count = nodes.length - 1;
-    const nodeOf = this.nodeOf = new Int32Array(m + 1).fill(-1);
-    for (let k = 0; k < count; ++k) nodeOf.fill(k, nodes[k], nodes[k + 1]);
+    this.nodeOf = new Int32Array(m + 1).fill(-1);
+    for (let k = 0; k < count; ++k) this.nodeOf.fill(k, nodes[k], nodes[k + 1]);
     const sequence = m <= mostDense || order === undefined
       ? Int32Array.from({ length: count }, (_, k) => k)
       : Int32Array.from(order).map((block) => model.nodeOfBlock[block]).filter((k) => k >= 0);
@@ -45,13 +85,13 @@ export class Factor {
   }
 
   /** The nodes that each node meets later, by rank. */
-  #neighbours(model, sequence) {
+  #neighbours(model: Model, sequence: Int32Array): Set<number>[] {
     const rank = new Int32Array(sequence.length);
     sequence.forEach((node, at) => rank[node] = at);
-    const later = Array.from(sequence, () => new Set());
+    const later = Array.from(sequence, () => new Set<number>());
     for (const { instances, width, columns } of model.lists) {
       for (let i = 0; i < instances; ++i) {
-        const met = new Set();
+        const met = new Set<number>();
         for (let c = i * width; c < (i + 1) * width; ++c)
           if (columns[c] < this.m) met.add(rank[this.nodeOf[columns[c]]]);
         const sorted = [...met].sort((a, b) => a - b);
@@ -63,10 +103,10 @@ export class Factor {
   }
 
   /** Groups of nodes that are eliminated together, children before parents. */
-  #eliminate(model, sequence) {
+  #eliminate(model: Model, sequence: Int32Array): Group[] {
     const later = this.#neighbours(model, sequence);
     const count = sequence.length, parent = new Int32Array(count).fill(-1);
-    const children = Array.from(sequence, () => []), rows = new Array(count);
+    const children = Array.from(sequence, (): number[] => []), rows = new Array<Int32Array>(count);
     for (let j = 0; j < count; ++j) {
       const all = later[j];
       for (const child of children[j])
@@ -88,13 +128,13 @@ export class Factor {
         inner[j] = 1;
       }
     }
-    const groups = [], stack = [];
-    const visit = (top) => stack.push({ top, entered: false });
+    const groups: Group[] = [], stack: { top: number; entered: boolean }[] = [];
+    const visit = (top: number) => stack.push({ top, entered: false });
     for (let j = count; j-- > 0;) if (parent[j] < 0) visit(j);
     const numberOf = new Int32Array(count).fill(-1);
     while (stack.length > 0) {
       const one = stack[stack.length - 1];
-      const chain = [];
+      const chain: number[] = [];
       for (let j = one.top; j >= 0; j = joined[j]) chain.push(j);
       if (!one.entered) {
         one.entered = true;
@@ -104,7 +144,7 @@ export class Factor {
       stack.pop();
       chain.reverse();
       numberOf[one.top] = groups.length;
-      const below = [];
+      const below: number[] = [];
       for (const j of chain)
         for (const child of children[j]) if (inner[child] === 0) below.push(numberOf[child]);
       below.sort((a, b) => a - b);  // as their updates lie on the stack
@@ -117,10 +157,10 @@ export class Factor {
     return groups;
   }
 
-  #layout(model, groups) {
+  #layout(model: Model, groups: Group[]): boolean {
     const { nodes } = model, m = this.m;
-    const columnsOf = (list) => {
-      const out = [];
+    const columnsOf = (list: readonly number[]) => {
+      const out: number[] = [];
       for (const node of list) for (let c = nodes[node]; c < nodes[node + 1]; ++c) out.push(c);
       return Int32Array.from(out);
     };
@@ -129,7 +169,7 @@ export class Factor {
     this.groups = groups.map(({ nodes: own, rows: other, children }) => {
       const pivots = columnsOf(own), rows = columnsOf(other);
       const k = pivots.length, r = rows.length;
-      const group = { pivots, rows, children, at: numbers, slots: undefined, begin: 0, end: 0 };
+      const group = { pivots, rows, children, at: numbers, slots: noIndices, begin: 0, end: 0 };
       numbers += k * (k + r);
       largest = Math.max(largest, k + r);
       this.operations += k * k * k / 3 + r * k * k + r * r * k;
@@ -145,7 +185,7 @@ export class Factor {
     this.front = new Float64Array(largest * largest);
     this.updates = new Float64Array(most);
     this.lower = new Float64Array(numbers);
-    this.inverse = new Float64Array(m);  // of pivots; 0 where one vanished
+    this.inverse = new Float64Array(m);
     this.diagonalAt = new Int32Array(m);
     this.local = new Int32Array(m);
     this.#number(model);
@@ -153,7 +193,7 @@ export class Factor {
   }
 
   /** Numbers the entries of JᵀJ group by group, and lists where each product of J goes. */
-  #number({ lists, nodes }) {
+  #number({ lists, nodes }: Model): void {
     const { m, groups, local } = this, groupOf = new Int32Array(m), rank = new Int32Array(m);
     let next = 0;
     groups.forEach(({ pivots }, g) => {
@@ -200,12 +240,12 @@ export class Factor {
     const slotOf = new Int32Array(this.front.length);
     let entries = 0;
     groups.forEach((group, g) => {
-      const { pivots, rows } = group, k = pivots.length, wide = k + rows.length, slots = [];
+      const { pivots, rows } = group, k = pivots.length, wide = k + rows.length, slots: number[] = [];
       slotOf.fill(-1, 0, wide * wide);
       pivots.forEach((column, t) => local[column] = t);
       rows.forEach((column, t) => local[column] = k + t);
       group.begin = entries;
-      const find = (a, b) => {
+      const find = (a: number, b: number) => {
         const index = local[b] * wide + local[a];
         if (slotOf[index] < 0) slotOf[index] = slots.push(index) - 1;
         return group.begin + slotOf[index];
@@ -225,7 +265,7 @@ export class Factor {
     for (let k = 0; k < products; ++k) if (early[k] < 0) whole[k] = entries;
   }
 
-  assemble() {
+  assemble(): void {
     const entries = this.entries.fill(0);
     this.model.lists.forEach(({ rows, instances, width, jacobian }, t) => {
       const targets = this.targets[t];
@@ -244,7 +284,7 @@ export class Factor {
   }
 
   /** Sums matrices of instances: by list of columns, lower triangles by rows. */
-  assembleBlocks(blocks) {
+  assembleBlocks(blocks: readonly Float64Array[]): void {
     const entries = this.entries.fill(0);
     this.targets.forEach((targets, t) => {
       const numbers = blocks[t];
@@ -253,7 +293,7 @@ export class Factor {
   }
 
   /** Copies the lower triangle of the block of JᵀJ of a node of at most 16 columns. */
-  block(node, width, out) {
+  block(node: number, width: number, out: Float64Array): void {
     let at = this.blockAt[node];
     for (let a = 0; a < width; ++a)
       for (let b = 0; b <= a; ++b) out[a * width + b] = this.entries[this.blockEntries[at++]];
@@ -266,9 +306,8 @@ export class Factor {
    * @param vanishes pivots may vanish: their unknowns do not move then
    * @returns the number of pivots that vanished, or -1 if the matrix is not positive definite
    */
-  factor(damping, held, vanishes) {
+  factor(damping: Float64Array, held: Uint8Array, vanishes: boolean): number {
     const share = vanishes ? vanishingShare(this.m) : 0;
-    const sizes = [];
     let top = 0, vanished = 0;
     for (const group of this.groups) {
       const { pivots, rows, children } = group, k = pivots.length, size = k + rows.length;
@@ -278,8 +317,9 @@ export class Factor {
       for (let t = 0; t < k; ++t) this.local[pivots[t]] = t;
       for (let t = 0; t < rows.length; ++t) this.local[rows[t]] = k + t;
       for (let c = children.length; c-- > 0;) {
-        top -= sizes.pop() ** 2;
-        this.#add(this.groups[children[c]].rows, top, front, size);
+        const added = this.groups[children[c]].rows;
+        top -= added.length ** 2;
+        this.#add(added, top, front, size);
       }
       for (let t = 0; t < k; ++t) if (held[pivots[t]] !== 0) this.#hold(front, size, t);
       for (let t = 0; t < rows.length; ++t) if (held[rows[t]] !== 0) this.#hold(front, size, k + t);
@@ -288,18 +328,17 @@ export class Factor {
       vanished += lost;
       this.#update(front, size, k, top);
       top += rows.length ** 2;
-      sizes.push(rows.length);
     }
     return vanished;
   }
 
-  #hold(front, size, t) {
+  #hold(front: Float64Array, size: number, t: number): void {
     for (let c = 0; c < t; ++c) front[t * size + c] = 0;
     for (let r = t + 1; r < size; ++r) front[r * size + t] = 0;
     front[t * size + t] = 1;
   }
 
-  #add(rows, from, front, size) {
+  #add(rows: Int32Array, from: number, front: Float64Array, size: number): void {
     const { local, updates } = this, r = rows.length;
     for (let a = 0; a < r; ++a) {
       const to = local[rows[a]] * size, begin = from + a * r;
@@ -307,7 +346,8 @@ export class Factor {
     }
   }
 
-  #eliminateFront({ pivots, at }, front, size, share, damping, held) {
+  #eliminateFront({ pivots, at }: Front, front: Float64Array, size: number, share: number, damping: Float64Array,
+                  held: Uint8Array): number {
     const k = pivots.length, { lower, inverse, entries, diagonalAt } = this;
     let vanished = 0;
     for (let i = 0; i < k; ++i) {
@@ -367,7 +407,7 @@ export class Factor {
   }
 
   /** What remains for the rows after the pivots, at `to` of the updates. */
-  #update(front, size, k, to) {
+  #update(front: Float64Array, size: number, k: number, to: number): void {
     const r = size - k, updates = this.updates;
     for (let i = 0; i < r; i += 3) {
       const a = (k + i) * size, b = i + 1 < r ? a + size : a, c = i + 2 < r ? b + size : b;
@@ -399,7 +439,7 @@ export class Factor {
     }
   }
 
-  solve(x) {
+  solve(x: Float64Array): void {
     const { lower, inverse, groups } = this, y = this.front;
     for (const { pivots, rows, at } of groups) {
       const k = pivots.length, r = rows.length;
@@ -453,9 +493,26 @@ export class Factor {
   }
 }
 
+/** How exactly a system is solved: a share of the gradient's norm, in the norm √(r·M⁻¹r) if `inEnergy`. */
+export interface Request {
+  readonly tolerance: number;
+  readonly maxIterations: number;
+  readonly inEnergy: boolean;
+}
+
+/** Awaited now and then; true ends what awaits it. */
+export type Pause = () => boolean | Promise<boolean>;
+
 /** Conjugate gradients, preconditioned by the damped diagonal blocks of JᵀJ. */
 export class Iteration {
-  constructor(model) {
+  readonly model: Model;
+  readonly first: Int32Array;  // by column: the first one of its block, its width, its place in `blocks`
+  readonly width: Int32Array;
+  readonly at: Int32Array;
+  readonly blocks: Float64Array;
+  readonly factors: Float64Array;
+
+  constructor(model: Model) {
     this.model = model;
     const { m, nodes } = model;
     this.first = new Int32Array(m + 1).fill(-1);
@@ -475,7 +532,12 @@ export class Iteration {
     this.factors = new Float64Array(size);
   }
 
-  assemble() {
+  /** @param _squares of the norms of the columns  @param _seesBlocks `blocks` are looked up */
+  assemble(_squares: Float64Array, _seesBlocks: boolean): void {
+    this.assembleBlocks();
+  }
+
+  protected assembleBlocks(): void {
     const { first, width, at, blocks } = this;
     blocks.fill(0);
     for (const list of this.model.lists) {
@@ -497,7 +559,7 @@ export class Iteration {
     }
   }
 
-  #factor(damping, held) {
+  #factor(damping: Float64Array, held: Uint8Array): void {
     const { width, at, blocks, factors } = this;
     for (let k = 0; k < this.model.m; k += width[k]) {
       const w = width[k], m = at[k];
@@ -520,7 +582,7 @@ export class Iteration {
     }
   }
 
-  #precondition(r, z) {
+  #precondition(r: Float64Array, z: Float64Array): void {
     const { width, at, factors } = this;
     for (let k = 0; k < this.model.m; k += width[k]) {
       const w = width[k], m = at[k];
@@ -537,7 +599,9 @@ export class Iteration {
     }
   }
 
-  solve(g, damping, held, delta, request, pause) {
+  /** As conjugateGradients(), with what was assembled last. */
+  solve(g: Float64Array, damping: Float64Array, held: Uint8Array, delta: Float64Array, request: Request,
+        pause: Pause): Promise<number> {
     this.#factor(damping, held);
     return conjugateGradients(this.model, (r, z) => this.#precondition(r, z), g, damping, held, delta,
                               request, pause);
@@ -548,12 +612,11 @@ export class Iteration {
  * Solves (JᵀJ + D) δ = -g.
  *
  * @param precondition sets z to an approximate solution for r
- * @param request tolerance, maxIterations, and inEnergy for the norm √(r·M⁻¹r)
- * @param pause awaited between iterations; true ends them
  * @returns the number of iterations, or -1 if the matrix is not positive definite
  */
-export async function conjugateGradients(model, precondition, g, damping, held, delta, request,
-                                         pause) {
+export async function conjugateGradients(
+    model: Model, precondition: (r: Float64Array, z: Float64Array) => void, g: Float64Array, damping: Float64Array,
+    held: Uint8Array, delta: Float64Array, request: Request, pause: Pause): Promise<number> {
   const m = model.m, vector = () => new Float64Array(m + 1);
   const r = vector(), z = vector(), p = vector(), q = vector();
   for (let k = 0; k < m; ++k) {
@@ -594,8 +657,9 @@ export const leastPivot = 1e-12;
  * Factors the lower triangle of a symmetric matrix in units in which its diagonal is 1. Returns them, and
  * the columns of which those before leave a square of at most `least`.
  */
-export function factorDense(a, n, least) {
-  const units = new Float64Array(n), depends = [];
+export function factorDense(a: Float64Array | number[], n: number,
+                            least: number): { units: Float64Array; depends: number[] } {
+  const units = new Float64Array(n), depends: number[] = [];
   for (let i = 0; i < n; ++i) units[i] = a[i * n + i] > 0 ? 1 / Math.sqrt(a[i * n + i]) : 0;
   for (let j = 0; j < n; ++j) {
     for (let i = j; i < n; ++i) {
@@ -608,7 +672,7 @@ export function factorDense(a, n, least) {
   return { units, depends };
 }
 
-export function dot(a, b, n) {
+export function dot(a: Float64Array, b: Float64Array, n: number): number {
   let sum = 0;
   for (let k = 0; k < n; ++k) sum += a[k] * b[k];
   return sum;
@@ -621,7 +685,8 @@ export function dot(a, b, n) {
  * @param share of the first pivot, up to which others are rounding
  * @returns the columns in their new order, and the rank
  */
-function triangulate(a, rows, n, right, share) {
+function triangulate(a: Float64Array, rows: number, n: number, right: Float64Array,
+                     share: number): { order: number[]; rank: number } {
   const order = Array.from({ length: n }, (_, k) => k);
   let rank = 0, first = 0;
   for (; rank < Math.min(n, rows); ++rank) {
@@ -656,9 +721,9 @@ function triangulate(a, rows, n, right, share) {
 }
 
 /** The shortest y that minimises ‖a y − right‖; overwrites both. */
-function shortestSolution(a, rows, n, right, share) {
+function shortestSolution(a: Float64Array, rows: number, n: number, right: Float64Array, share: number): Float64Array {
   const { order, rank } = triangulate(a, rows, n, right, share), rest = n - rank;
-  const back = (b) => {
+  const back = (b: (k: number) => number) => {
     const y = new Float64Array(rank);
     for (let k = rank; k-- > 0;) {
       let sum = b(k);
@@ -691,7 +756,8 @@ function shortestSolution(a, rows, n, right, share) {
  *
  * @returns false if numbers are not finite
  */
-export function solveByRows(model, damping, scale, held, delta) {
+export function solveByRows(model: Model, damping: Float64Array, scale: Float64Array, held: Uint8Array,
+                            delta: Float64Array): boolean {
   const n = model.m, rows = model.rows + n;
   const a = new Float64Array(rows * n), right = new Float64Array(rows);
   let row = 0;

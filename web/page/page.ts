@@ -1,64 +1,128 @@
 // The page of an exported problem: shows it, and solves it here.
-import { load } from "./topograd.js";
+import {
+  type LoadOptions, type Problem, type SolveOptions, type Step, type Summary, TopogradError, load,
+} from "./topograd.js";
 
-/** @returns {any} */
-const element = (id) => document.getElementById(id);
-const canvas = element("view"), context = canvas.getContext("2d");
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** The element of index.html with an id, of a kind. */
+function element<E extends HTMLElement>(id: string, kind: new () => E): E {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new Error(`index.html: no ${kind.name} "${id}"`);
+  return found;
+}
+function contextOf(of: HTMLCanvasElement): CanvasRenderingContext2D {
+  const found = of.getContext("2d");
+  if (found === null) throw new Error("the canvas has no context");
+  return found;
+}
+const canvas = element("view", HTMLCanvasElement), context = contextOf(canvas);
+const how = element("how", HTMLElement), numbers = element("numbers", HTMLElement);
+const state = element("state", HTMLOutputElement), free = element("free", HTMLButtonElement);
+const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 /** A solve while a handle moves: a few steps that need not be exact. */
-const dragged = { maxIterations: 2, reuseFactor: true, linearTolerance: 0.1 };
+const dragged: SolveOptions = { maxIterations: 2, reuseFactor: true, linearTolerance: 0.1 };
 const mostNumbers = 40;
 /** What the precisions of WebGPU are. */
-const precisions = { f32: ": float32, and float64 confirms the end", mixed: ": float32, refined in float64" };
-const precisionOf = (device) => device.split(", ").pop();
+const precisions: Readonly<Record<string, string>> = {
+  f32: ": float32, and float64 confirms the end", mixed: ": float32, refined in float64",
+};
+const precisionOf = (device: string) => device.split(", ").at(-1) ?? device;
 /** The module's reason where a page has asked for JavaScript. */
 const asIs = "as asked for";
 /** Of a handle on a mesh, as a share of the mesh's size. */
 const handleRadius = 0.05;
 
-let problem, start, picture, error = false;
-const shown = { solves: 0, seconds: 0, cost: NaN, steps: 0, drawn: 0, ready: false, missing: [] };
-/** Where a point lies on the page, for tests. */
-shown.pixel = (vertex) => {
-  picture.project();
-  return [...picture.pixel.subarray(3 * vertex, 3 * vertex + 2)].map((v) => v / devicePixelRatio);
-};
-/** The highest point that lies before those behind it. */
-shown.highest = () => {
-  picture.project();
-  let best = 0;
-  for (let k = 0; k < picture.count; ++k)
-    if (picture.pixel[3 * k + 1] < picture.pixel[3 * best + 1]) best = k;
-  return best;
-};
-globalThis.page = shown;
+/** A picture of the problem's numbers; refresh() reads them. Space can be turned and pulled. */
+interface Picture {
+  readonly hint: string;
+  draw(): void;
+  refresh(): void;
+}
+const nothing: Picture = { draw() {}, refresh() {}, hint: "" };
 
-function say(text, isError = false) {
+/** A point in space, or a corner of the picture. */
+type Point = number[];
+
+let problem: Problem, start: [name: string, values: Float64Array][] = [], picture = nothing, error = false;
+/** Facts of the page, for tests. */
+interface Shown {
+  solves: number;   // while a handle moves, and their seconds
+  seconds: number;
+  cost: number;
+  steps: number;
+  drawn: number;
+  ready: boolean;
+  missing: string[];
+  device: string;
+  last: string;
+  status?: Summary["status"];
+  error?: string;
+  handle?: number | undefined;
+  /** The place of a point on the page. */
+  pixel(vertex: number): number[];
+  /** The highest point that lies before those behind it. */
+  highest(): number;
+}
+const shown: Shown = {
+  solves: 0, seconds: 0, cost: NaN, steps: 0, drawn: 0, ready: false, missing: [], device: "", last: "",
+  pixel(vertex) {
+    const { pixel } = projected();
+    return [...pixel.subarray(3 * vertex, 3 * vertex + 2)].map((v) => v / devicePixelRatio);
+  },
+  highest() {
+    const { pixel, count } = projected();
+    let best = 0;
+    for (let k = 0; k < count; ++k)
+      if (pixel[3 * k + 1] < pixel[3 * best + 1]) best = k;
+    return best;
+  },
+};
+Object.assign(globalThis, { page: shown });
+
+function projected(): Space {
+  if (!(picture instanceof Space)) throw new Error("the picture has no points");
+  picture.project();
+  return picture;
+}
+
+function say(text: string, isError = false): void {
   if (error && !isError) return;
-  element("how").textContent = text;
-  element("how").classList.toggle("error", isError);
+  how.textContent = text;
+  how.classList.toggle("error", isError);
   error = isError;
 }
-function fail(what) {
-  say(`${what.name ?? "Error"}: ${what.message ?? what}`, true);
-  shown.error = String(what.message ?? what);
+function fail(what: unknown, name = what instanceof Error ? what.name : "Error"): void {
+  shown.error = what instanceof Error ? what.message : String(what);
+  say(`${name}: ${shown.error}`, true);
 }
 
-// Pictures. Each has draw(), refresh() from the problem's numbers, and a hint; Space can be turned
-// and pulled.
-
 /** Points in the plane or in space, with triangles or lines between them. */
-class Space {
-  constructor(array, faces) {
+class Space implements Picture {
+  readonly array: string;
+  readonly width: number;
+  readonly faces: Uint32Array;
+  readonly links: Uint32Array;
+  readonly flat: boolean;
+  readonly hint: string;
+  readonly handles = new Map<number, Map<number, Point>>();  // vertex -> its points and those around it
+  readonly pixel: Float64Array;
+  turn: number;
+  tilt: number;
+  touched = false;  // the view is as its user wants it
+  count = 0;
+  points = new Float64Array(0);
+  middle: Point = [0, 0, 0];
+  size = 1;
+  zoom = 1;
+  shift: Point = [0, 0];
+
+  constructor(array: string, faces: Uint32Array) {
     this.array = array;
     this.width = problem.width(array);
     this.faces = faces;
-    this.links = faces.length > 0 ? [] : problem.links(array);
+    this.links = faces.length > 0 ? new Uint32Array(0) : problem.links(array);
     this.flat = this.width === 2;
     this.turn = this.flat ? 0 : 0.6;
     this.tilt = this.flat ? 0 : 0.35;
-    this.handles = new Map();  // vertex -> its points and those around it: vertex -> point
-    this.touched = false;      // the view is as its user wants it
     this.refresh();
     this.pixel = new Float64Array(3 * this.count);
     this.look();
@@ -66,7 +130,7 @@ class Space {
     this.hint = `Drag a ${what} to pull it; drag beside it to ${this.flat ? "move" : "turn"} the view.`;
   }
 
-  refresh() {
+  refresh(): void {
     const x = problem.parameters(this.array);
     this.count = x.length / this.width;
     this.points = new Float64Array(3 * this.count);
@@ -75,8 +139,8 @@ class Space {
   }
 
   /** Frames what lies between the first and the last hundredth of the coordinates. */
-  look() {
-    const middle = [], spread = [];
+  look(): void {
+    const middle: Point = [], spread: Point = [];
     for (let c = 0; c < 3; ++c) {
       const sorted = this.points.filter((_, k) => k % 3 === c).sort();
       const cut = this.faces.length > 0 ? 0 : Math.floor(sorted.length / 100);
@@ -90,11 +154,11 @@ class Space {
     this.shift = [0, 0];
   }
 
-  get scale() {
+  get scale(): number {
     return 0.85 * this.zoom * Math.min(canvas.width, canvas.height) / this.size;
   }
 
-  project() {
+  project(): void {
     const { points, pixel, middle, scale } = this;
     const c = Math.cos(this.turn), s = Math.sin(this.turn), ct = Math.cos(this.tilt), st = Math.sin(this.tilt);
     const left = canvas.width / 2 + this.shift[0], top = canvas.height / 2 + this.shift[1];
@@ -107,7 +171,7 @@ class Space {
     }
   }
 
-  draw() {
+  draw(): void {
     this.project();
     if (this.faces.length > 0) this.#drawFaces();
     else this.#drawPoints();
@@ -119,7 +183,7 @@ class Space {
     }
   }
 
-  #drawFaces() {
+  #drawFaces(): void {
     const { pixel, faces } = this, count = faces.length / 3, depth = new Float64Array(count);
     for (let f = 0; f < count; ++f)
       for (let c = 0; c < 3; ++c) depth[f] += pixel[3 * faces[3 * f + c] + 2];
@@ -142,7 +206,7 @@ class Space {
     }
   }
 
-  #drawPoints() {
+  #drawPoints(): void {
     const { pixel, links } = this;
     context.strokeStyle = colour("--line");
     context.lineWidth = 0.8 * devicePixelRatio;
@@ -159,9 +223,9 @@ class Space {
   }
 
   /** The foremost point near a pixel, or undefined. */
-  nearest(x, y) {
+  nearest(x: number, y: number): number | undefined {
     this.project();
-    let best, depth = -Infinity;
+    let best: number | undefined, depth = -Infinity;
     const reach = 12 * devicePixelRatio;
     for (let k = 0; k < this.count; ++k) {
       const distance = Math.hypot(this.pixel[3 * k] - x, this.pixel[3 * k + 1] - y);
@@ -176,7 +240,7 @@ class Space {
   }
 
   /** Makes a handle of a point; on a mesh, of the points around it, too. */
-  grab(vertex) {
+  grab(vertex: number): void {
     const at = this.#point(vertex), group = new Map([[vertex, at]]);
     for (let k = 0; this.faces.length > 0 && k < this.count; ++k) {
       const one = this.#point(k);
@@ -185,35 +249,42 @@ class Space {
     this.handles.set(vertex, group);
   }
 
-  #point(k) {
+  #point(k: number): Point {
     return [...this.points.subarray(3 * k, 3 * k + 3)];
   }
 
   /** Moves a handle by pixels in the plane of the view. */
-  pull(vertex, dx, dy) {
+  pull(vertex: number, dx: number, dy: number): void {
     const right = dx / this.scale, up = -dy / this.scale;
     const c = Math.cos(this.turn), s = Math.sin(this.turn), ct = Math.cos(this.tilt), st = Math.sin(this.tilt);
     const move = [c * right + s * st * up, ct * up, s * right - c * st * up];
-    for (const at of this.handles.get(vertex).values()) at.forEach((v, k) => at[k] = v + move[k]);
+    for (const at of this.handles.get(vertex)?.values() ?? []) at.forEach((v, k) => at[k] = v + move[k]);
   }
 
-  pin() {
+  pin(): void {
     for (const group of this.handles.values())
       for (const [vertex, at] of group) problem.pin(this.array, vertex, at.slice(0, this.width));
   }
 
-  release() {
+  release(): void {
     for (const group of this.handles.values())
       for (const vertex of group.keys()) problem.release(this.array, vertex);
     this.handles.clear();
   }
 }
 
+/** A column of data at whose rate, 1 or -1, residuals change; the first one that does. */
+interface Fitted {
+  readonly column: number;
+  readonly rate: number;
+  readonly first: number;
+}
+
 /**
  * Which column of a term's data is fitted: its residuals change with it at the rate 1, or -1; those
  * with weight 0 do not change.
  */
-function fittedColumn(label, columns) {
+function fittedColumn(label: string, columns: number): Fitted | undefined {
   const data = problem.data(label), before = problem.residuals(label);
   for (let column = columns; column-- > 0;) {
     const moved = data.map((value, k) => k % columns === column ? value + 1 : value);
@@ -227,9 +298,18 @@ function fittedColumn(label, columns) {
 }
 
 /** A curve and the points that it fits. */
-class Curve {
+class Curve implements Picture {
+  readonly label: string;
+  readonly columns: number;
+  readonly like: Float64Array;  // data of a residual that changes
+  readonly x: number;           // columns
+  readonly y: number;
+  readonly rate: number;
+  readonly hint = "Drop a CSV file with columns x and y on the page to fit it.";
+  data = new Float64Array(0);
+
   /** A curve for the first label that has one, or undefined. */
-  static find() {
+  static find(): Curve | undefined {
     for (const label of problem.labels) {
       const rows = problem.residuals(label).length, data = problem.data(label);
       const columns = data.length / rows;
@@ -238,31 +318,31 @@ class Curve {
         const fitted = fittedColumn(label, columns);
         if (fitted !== undefined) return new Curve(label, columns, fitted);
       } catch (what) {
-        if (what.code !== "argument") throw what;  // no curve: residuals read different unknowns
+        // No curve: residuals read different unknowns.
+        if (!(what instanceof TopogradError) || what.code !== "argument") throw what;
       }
     }
     return undefined;
   }
 
-  constructor(label, columns, { column, rate, first }) {
+  constructor(label: string, columns: number, { column, rate, first }: Fitted) {
     this.label = label;
     this.like = problem.data(label).slice(first * columns, (first + 1) * columns);
     this.columns = columns;
     this.y = column;
-    const kinds = (c) => new Set(problem.data(label).filter((_, k) => k % columns === c)).size;
+    const kinds = (c: number) => new Set(problem.data(label).filter((_, k) => k % columns === c)).size;
     const others = Array.from({ length: columns }, (_, c) => c).filter((c) => c !== column);
     this.x = others.sort((a, b) => kinds(b) - kinds(a))[0];
     this.rate = rate;
-    this.hint = "Drop a CSV file with columns x and y on the page to fit it.";
     this.refresh();
   }
 
-  refresh() {
+  refresh(): void {
     this.data = problem.data(this.label);
   }
 
-  draw() {
-    const { data, columns, rate } = this, pick = (c) => data.filter((_, k) => k % columns === c);
+  draw(): void {
+    const { data, columns, rate } = this, pick = (c: number) => data.filter((_, k) => k % columns === c);
     const xs = pick(this.x), ys = pick(this.y);
     const low = Math.min(...xs), high = Math.max(...xs), count = 300;
     const probes = new Float64Array(count * columns);
@@ -275,11 +355,11 @@ class Curve {
     const finite = [...ys, ...curve.filter(Number.isFinite)];
     const least = Math.min(...ys), most = Math.max(...ys), room = (most - least || 1) / 2;
     const bottom = Math.max(Math.min(...finite), least - room), top = Math.min(Math.max(...finite), most + room);
-    const unit = devicePixelRatio, left = 70 * unit, beside = element("numbers").offsetWidth;
+    const unit = devicePixelRatio, left = 70 * unit, beside = numbers.offsetWidth;
     const right = canvas.width - (40 + beside) * unit;
     const above = 90 * unit, below = canvas.height - 140 * unit;
-    const px = (x) => left + (right - left) * (x - low) / (high - low || 1);
-    const py = (y) => below - (below - above) * (y - bottom) / (top - bottom || 1);
+    const px = (x: number) => left + (right - left) * (x - low) / (high - low || 1);
+    const py = (y: number) => below - (below - above) * (y - bottom) / (top - bottom || 1);
     context.font = `${12 * unit}px system-ui, sans-serif`;
     context.fillStyle = colour("--quiet");
     context.strokeStyle = colour("--line");
@@ -288,9 +368,9 @@ class Curve {
     for (let k = 0; k <= 4; ++k) {
       const x = low + (high - low) * k / 4, y = bottom + (top - bottom) * k / 4;
       context.textAlign = "center";
-      context.fillText(Number(x.toPrecision(4)), px(x), below + 18 * unit);
+      context.fillText(String(Number(x.toPrecision(4))), px(x), below + 18 * unit);
       context.textAlign = "right";
-      context.fillText(Number(y.toPrecision(4)), left - 8 * unit, py(y) + 4 * unit);
+      context.fillText(String(Number(y.toPrecision(4))), left - 8 * unit, py(y) + 4 * unit);
     }
     context.strokeStyle = colour("--model");
     context.lineWidth = 2 * unit;
@@ -312,17 +392,18 @@ class Curve {
   }
 
   /** Takes the numbers of a CSV file. */
-  take(text) {
-    const number = (cell) => cell === undefined || cell === "" ? NaN : Number(cell);
+  take(text: string): void {
+    const number = (cell: string | undefined) => cell === undefined || cell === "" ? NaN : Number(cell);
     const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== "")
       .map((line) => line.split(/\s*[,;\t]\s*| +/));
-    const isName = (cell) => Number.isNaN(number(cell)) && !/^[-+]?nan$/i.test(cell);
-    const names = lines[0]?.every(isName) ? lines.shift() : [];
+    const isName = (cell: string) => Number.isNaN(number(cell)) && !/^[-+]?nan$/i.test(cell);
+    const names = lines[0]?.every(isName) ? lines.splice(0, 1)[0] : [];
     const named = ["x", "y"].map((name) => names.indexOf(name)), from = named.includes(-1) ? [0, 1] : named;
     const rows = lines.map((cells) => from.map((column) => number(cells[column])));
     const wrong = rows.findIndex((row) => !row.every(Number.isFinite));
     if (rows.length === 0 || wrong >= 0)
-      throw new Error(`expected two numbers in each line, got ${wrong < 0 ? "none" : `another line (row ${wrong + 1} of numbers)`}`);
+      throw new Error(`expected two numbers in each line, got ${
+        wrong < 0 ? "none" : `another line (row ${wrong + 1} of numbers)`}`);
     const data = new Float64Array(rows.length * this.columns);
     rows.forEach(([x, y], k) => {
       data.set(this.like, k * this.columns);
@@ -334,29 +415,29 @@ class Curve {
   }
 }
 
-function choosePicture() {
+function choosePicture(): Picture {
   if (problem.faces.length > 0) return new Space(problem.arrays[0], problem.faces);
   const curve = Curve.find();
   if (curve !== undefined) return curve;
-  const size = (name) => problem.parameters(name).length / problem.width(name);
+  const size = (name: string) => problem.parameters(name).length / problem.width(name);
   const spaces = problem.arrays.filter((name) => [2, 3].includes(problem.width(name)) && size(name) > 2);
   spaces.sort((a, b) => size(b) - size(a));
-  return spaces.length > 0 ? new Space(spaces[0], []) : { draw() {}, refresh() {}, hint: "" };
+  return spaces.length > 0 ? new Space(spaces[0], new Uint32Array(0)) : nothing;
 }
 
-function draw() {
+function draw(): void {
   const width = canvas.clientWidth * devicePixelRatio, height = canvas.clientHeight * devicePixelRatio;
   if (canvas.width !== width || canvas.height !== height) {
     canvas.width = width;
     canvas.height = height;
   }
   context.clearRect(0, 0, width, height);
-  picture?.draw();
+  picture.draw();
   shown.drawn += 1;
 }
 
 /** What computes, in which precision, and why. */
-function introduce() {
+function introduce(): void {
   const { device, reason } = problem, { missing } = shown, key = device + reason;
   if (key === shown.device) return;
   shown.device = key;
@@ -366,42 +447,43 @@ function introduce() {
 }
 
 /** Loads the problem. What the address asks for and is not there is left out, and is told. */
-async function open(address, options) {
+async function open(address: URL, options: LoadOptions): Promise<Problem> {
   try {
     return await load(address, options);
   } catch (what) {
-    const { code, message } = what;
-    const isMissing = ["adapter", "device"].includes(code);
+    if (!(what instanceof TopogradError)) throw what;
+    const { code, message } = what, isMissing = code === "adapter" || code === "device";
     if (!isMissing && !(code === "file" && options.precision === "f32")) throw what;
     shown.missing.push(message);
     return open(address, isMissing ? { ...options, device: "javascript" } : { ...options, precision: "mixed" });
   }
 }
 
-function tell() {
+function tell(): void {
   introduce();
   const rate = shown.seconds > 0 && picture instanceof Space && picture.handles.size > 0
     ? `, ${(shown.solves / shown.seconds).toFixed(1)} solves/s` : "";
-  element("state").value = `cost ${shown.cost.toPrecision(9)}${rate}${shown.last ?? ""}`;
+  state.value = `cost ${shown.cost.toPrecision(9)}${rate}${shown.last}`;
   if (picture instanceof Space) return;
   const lines = problem.arrays.flatMap((name) => {
     const values = [...problem.parameters(name)];
     return values.slice(0, mostNumbers).map((v, k) =>
       `${values.length > 1 ? `${name}[${k}]` : name} = ${v.toPrecision(10)}`);
   });
-  element("numbers").hidden = false;
-  element("numbers").textContent = lines.join("\n");
+  numbers.hidden = false;
+  numbers.textContent = lines.join("\n");
 }
 
-function refresh() {
+function refresh(): void {
   picture.refresh();
   draw();
   tell();
 }
 
-let busy = false, held, next, stopping;
+let busy = false, held: { x: number; y: number; readonly vertex: number | undefined } | undefined;
+let next: SolveOptions | undefined, stopping: AbortController | undefined;
 /** Ends the solve that runs, and a drag. */
-async function stop() {
+async function stop(): Promise<void> {
   stopping?.abort();
   for (;;) {
     held = next = undefined;
@@ -411,17 +493,17 @@ async function stop() {
 }
 
 /** Solves; while one solve runs, the last wish waits. */
-async function solve(options) {
+async function solve(options: SolveOptions): Promise<void> {
   next = options;
   if (busy) return;
   busy = true;
   try {
     while (next !== undefined) {
-      const now = next, begin = performance.now();
+      const now: SolveOptions = next, begin = performance.now();
       next = undefined;
       if (picture instanceof Space) picture.pin();
       stopping = new AbortController();
-      const steps = problem.solve({ ...now, signal: stopping.signal });
+      const steps: AsyncIterator<Step, Summary, void> = problem.solve({ ...now, signal: stopping.signal });
       for (;;) {
         const step = await steps.next();
         if (step.done) {
@@ -442,7 +524,7 @@ async function solve(options) {
         if (now === dragged) continue;
         refresh();
         if (next !== undefined) {
-          await steps.return();
+          await steps.return?.();
           break;
         }
       }
@@ -458,7 +540,7 @@ async function solve(options) {
   busy = false;
 }
 
-const at = (event) => [event.offsetX * devicePixelRatio, event.offsetY * devicePixelRatio];
+const at = (event: MouseEvent) => [event.offsetX * devicePixelRatio, event.offsetY * devicePixelRatio];
 canvas.addEventListener("pointerdown", (event) => {
   if (!(picture instanceof Space)) return;
   canvas.setPointerCapture(event.pointerId);
@@ -467,10 +549,10 @@ canvas.addEventListener("pointerdown", (event) => {
   held = { x, y, vertex };
   shown.handle = vertex;
   if (vertex !== undefined) picture.grab(vertex);
-  element("free").disabled = picture.handles.size === 0;
+  free.disabled = picture.handles.size === 0;
 });
 canvas.addEventListener("pointermove", (event) => {
-  if (held === undefined) return;
+  if (held === undefined || !(picture instanceof Space)) return;
   const [x, y] = at(event), dx = x - held.x, dy = y - held.y;
   held.x = x;
   held.y = y;
@@ -510,40 +592,42 @@ addEventListener("drop", async (event) => {
     say(`${file.name}: ${picture.data.length / picture.columns} points. ${picture.hint}`);
     await solve({});
   } catch (what) {
-    fail({ name: file.name, message: what.message });
+    fail(what, file.name);
   }
 });
-element("solve").addEventListener("click", () => solve({}));
-element("reset").addEventListener("click", async () => {
+element("solve", HTMLButtonElement).addEventListener("click", () => solve({}));
+element("reset", HTMLButtonElement).addEventListener("click", async () => {
   await stop();
   if (picture instanceof Space) picture.release();
   for (const [name, values] of start) problem.set(name, values);
   shown.cost = problem.cost();
   shown.last = "";
-  element("free").disabled = true;
+  free.disabled = true;
   refresh();
 });
-element("free").addEventListener("click", async () => {
+free.addEventListener("click", async () => {
   await stop();
-  picture.release();
-  element("free").disabled = true;
+  if (picture instanceof Space) picture.release();
+  free.disabled = true;
   solve({ reuseFactor: true });
 });
 
 try {
-  const asked = new URLSearchParams(location.search), given = (name) => asked.get(name) ?? undefined;
+  const asked = new URLSearchParams(location.search), given = (name: string) => asked.get(name) ?? undefined;
   problem = await open(new URL("problem.bin", location.href),
-                       { device: given("device"), precision: given("precision") });
+                       // load() checks the names.
+                       { device: given("device") as LoadOptions["device"],
+                         precision: given("precision") as LoadOptions["precision"] });
   start = problem.arrays.map((name) => [name, problem.parameters(name)]);
   document.title = `${problem.name} – Topograd`;
-  element("name").textContent = problem.name;
+  element("name", HTMLElement).textContent = problem.name;
   draw();  // sets the canvas's size
   picture = choosePicture();
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${problem.name}. ${picture.hint}`);
   introduce();
-  element("free").hidden = !(picture instanceof Space);
-  for (const id of ["solve", "reset"]) element(id).disabled = false;
+  free.hidden = !(picture instanceof Space);
+  for (const id of ["solve", "reset"]) element(id, HTMLButtonElement).disabled = false;
   shown.cost = problem.cost();
   tell();  // sets the width of the numbers
   refresh();

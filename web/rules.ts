@@ -1,4 +1,55 @@
 // What a step of least squares leads to: acceptance, the next damping, and the end.
+import type { SolveOptions, Summary } from "./topograd.js";
+
+/** Options of a solve, with their defaults. Any object with a flag can end it. */
+export interface Options extends Required<Omit<SolveOptions, "signal" | "reuseFactor">> {
+  reuseFactor?: boolean;
+  signal?: { readonly aborted: boolean };
+}
+
+/** Numbers of a linearised point: its cost, norms of the gradient, and of x and the last step in scaled columns. */
+export interface Point {
+  cost: number;
+  gradientMax: number;
+  gradientNorm: number;
+  scaledGradientMax: number;
+  scaledXNorm: number;
+  scaledStepNorm: number;
+}
+
+/** A step before its decision. `decrease` is NaN if there is none. */
+export interface Trial {
+  decrease: number;
+  trialCost: number;
+  /** By how much the cost could fall in directions that the step leaves out. */
+  hidden: number;
+  dampedShare: number;
+  iterations: number;
+}
+
+/** The change of the cost by a step, and its share of what the step promised. */
+export interface Facts {
+  valid: boolean;
+  nonfinite: boolean;
+  change: number;
+  gain: number;
+}
+
+/** An end of a solve. */
+export interface Verdict {
+  readonly status: Summary["status"];
+  readonly message: string;
+  /** By a limit. */
+  readonly stopped?: boolean;
+  /** A step without damping may contradict it. */
+  readonly contestable?: boolean;
+}
+
+export const noPoint: Point = { cost: NaN, gradientMax: NaN, gradientNorm: NaN, scaledGradientMax: NaN,
+                                scaledXNorm: NaN, scaledStepNorm: NaN };
+export function noStep(): Trial {
+  return { decrease: NaN, trialCost: NaN, hidden: 0, dampedShare: NaN, iterations: 0 };
+}
 
 /** Damping at the level of rounding: a Gauss-Newton step that a singular block cannot break. */
 const undampedLambda = 1e-15;
@@ -14,12 +65,12 @@ const mostTries = 11;
 /** Squares that leave the range of numbers say nothing. */
 export const outOfRange = "squares of residuals or derivatives underflow or overflow: scale the " +
   "residuals or the unknowns";
-export function isOutOfRange(point) {
+export function isOutOfRange(point: Point): boolean {
   return point.scaledGradientMax === Infinity ||
          (point.gradientMax > 0 && point.scaledGradientMax === 0 && point.scaledXNorm === 0);
 }
 
-export const defaults = {
+export const defaults: Omit<Options, "linearSolver" | "forcing"> = {
   method: "levenberg_marquardt",
   maxIterations: 50,
   timeLimitSeconds: 1e9,
@@ -38,12 +89,12 @@ export const defaults = {
   maxLbfgsRank: 20,
 };
 
-function residualNorm(cost) {
+function residualNorm(cost: number): number {
   return Math.sqrt(2 * Math.max(cost, 0));
 }
 
 /** Where a parabola with this slope at 0 that changes by `change` at 1 is lowest, or NaN. */
-export function parabolaMinimiser(slope, length, change) {
+export function parabolaMinimiser(slope: number, length: number, change: number): number {
   const bend = change - slope * length;
   return Number.isFinite(bend) && bend > 0 ? -slope * length * length / (2 * bend) : NaN;
 }
@@ -55,13 +106,18 @@ export function parabolaMinimiser(slope, length, change) {
  * Comput. 17 (1996), choice 2.
  */
 class Forcing {
-  constructor(loose, tightest) {
+  readonly loose: boolean;
+  readonly tightest: number;
+  tolerance: number;
+  loosest: number;
+  last = 0;
+
+  constructor(loose: boolean, tightest: number) {
     this.loose = loose;
     this.tightest = this.tolerance = tightest;
     this.loosest = Math.max(tightest, 0.5);
-    this.last = 0;
   }
-  moved(norm) {
+  moved(norm: number): void {
     const last = this.last;
     this.last = norm;
     if (!this.loose || !(last > 0) || !Number.isFinite(norm)) return;
@@ -70,11 +126,11 @@ class Forcing {
     if (bound > 0.1) next = Math.max(next, bound);
     this.tolerance = Math.min(Math.max(next, this.tightest), this.loosest);
   }
-  refused() {
+  refused(): void {
     if (this.loose) this.tolerance = Math.max(this.tightest, 0.1 * this.tolerance);
   }
   /** True if the last step was solved for exactly enough to be the last one. */
-  trustsLast() {
+  trustsLast(): boolean {
     if (!this.loose || this.tolerance <= Math.max(this.tightest, 1e-2)) return true;
     this.loosest = Math.max(this.tightest, 0.1 * this.tolerance);
     return false;
@@ -83,55 +139,58 @@ class Forcing {
 
 /** The radius of the trust region: 1 / radius is the damping. Source: as in Ceres Solver. */
 class Region {
-  constructor(radius, largest) {
+  radius: number;
+  largest: number;
+  shrink = 2;
+
+  constructor(radius: number, largest: number) {
     this.radius = Math.min(radius, largest);
     this.largest = largest;
-    this.shrink = 2;
   }
-  accepted(gain, slow) {
+  accepted(gain: number, slow: boolean): void {
     let growth = 1 / Math.max(1 / 3, 1 - (2 * gain - 1) ** 3);
     if (slow && gain > 0.7) growth = Math.min(3, 1.5 * growth);
     this.radius = Math.min(this.largest, this.radius * growth);
     this.shrink = 2;
   }
-  widen(factor, most) {
+  widen(factor: number, most: number): boolean {
     if (!(factor * this.radius <= Math.min(this.largest, most))) return false;
     this.radius *= factor;
     this.shrink = 2;
     return true;
   }
-  limit(share) {
+  limit(share: number): void {
     this.largest = share * this.radius;
     this.radius = this.largest;
   }
-  restart(radius) {
+  restart(radius: number): void {
     this.radius = radius;
     this.largest = Math.max(this.largest, radius);
     this.shrink = 2;
   }
-  extend(most) {
+  extend(most: number): void {
     this.radius = this.largest = Math.max(this.largest, Math.min(most, 3 * this.largest));
   }
-  rejected() {
+  rejected(): void {
     this.radius /= this.shrink;
     this.shrink *= 2;
   }
-  invalid() {
+  invalid(): void {
     this.radius /= 2;
   }
 }
 
-export function verdict(status, message) {
+export function verdict(status: Verdict["status"], message: string): Verdict {
   return { status, message };
 }
-function stopped(message) {
+function stopped(message: string): Verdict {
   return { ...verdict("no_convergence", message), stopped: true };
 }
-export function outOfIterations(options) {
+export function outOfIterations(options: Options): Verdict {
   return stopped(`maximum number of iterations reached: ${options.maxIterations}`);
 }
-/** @param contestable a step without damping may contradict it */
-export function reached(what, value, bound, contestable = false, status = "convergence") {
+export function reached(what: string, value: number, bound: number, contestable = false,
+                        status: Verdict["status"] = "convergence"): Verdict {
   const message = `${what} ${value.toExponential(6)} <= ${bound.toExponential(6)}`;
   return { ...verdict(status, message), contestable };
 }
@@ -149,34 +208,33 @@ export const lostColumns = verdict(
  * began, where they had columns, and the better of both ends counts.
  */
 export class LostColumns {
-  constructor() {
-    this.turns = 0;
-    this.open = false;  // it has gone on, and has not ended since
-    this.cost = 0;      // of the end before
-    this.end = undefined;
-  }
+  turns = 0;
+  open = false;  // it has gone on, and has not ended since
+  cost = 0;      // of the end before
+  end: Verdict | undefined;
+
   /** Over all the way that the unknown has moved, it would change residuals by their rounding. */
-  static mayBeLost(square, moved, cost) {
+  static mayBeLost(square: number, moved: number, cost: number): boolean {
     return moved !== 0 && LostColumns.hasVanished(square, moved, cost);
   }
   /** Where an unknown changes by its own size, or by its way, residuals change by their rounding. */
-  static hasVanished(square, size, cost) {
+  static hasVanished(square: number, size: number, cost: number): boolean {
     return square === 0 || (size !== 0 && vanishedShare ** 2 * 2 * cost >= square * size * size);
   }
-  static isLost(square, squareAtStart) {
+  static isLost(square: number, squareAtStart: number): boolean {
     return square < vanishedShare ** 2 * squareAtStart;
   }
-  get mayTurn() {
+  get mayTurn(): boolean {
     return this.turns < mostTurns;
   }
-  turn(cost, end) {
+  turn(cost: number, end: Verdict): void {
     ++this.turns;
     this.open = true;
     this.cost = cost;
     this.end = end;
   }
   /** The solve has ended again. True if this end counts; `end` is that of the one that counts. */
-  settle(cost, end, lost, share) {
+  settle(cost: number, end: Verdict | undefined, lost: boolean, share: number): boolean {
     this.open = false;
     const converged = end?.status === "convergence";
     const isSame = converged && cost <= (1 + share) * this.cost;
@@ -191,48 +249,63 @@ export class LostColumns {
   }
 }
 
-function noTrial() {
+/** The promise of the first trial from a point. */
+function noTrial(): { open: boolean; expected: number; nothingToGain: boolean; hidden: number } {
   return { open: true, expected: 0, nothingToGain: false, hidden: 0 };
 }
 
 /** Rules of a minimisation: plain numbers in, decisions out. They are those of the library. */
 export class Rules {
+  readonly o: Options;
+  readonly unit: number;
+  readonly few: boolean;
+  readonly curved: boolean;
+  readonly region: Region;
+  readonly forcing: Forcing;
+  readonly undampedFirst: boolean;
+  exactGain = Infinity;                   // by second derivatives at the point; infinite until it is known
+  exactWaits = 0;                         // points until it is asked for again
+  mostExactWaits = 0;
+  dampedSteps = 0;                        // steps in turn that damping shortens
+  mostDampedSteps = mostDampedSteps;
+  unsettled = 0;                          // what a step without damping promised in vain
+  undamped: boolean;                      // the next trial
+  point = noPoint;
+  initialCost = NaN;
+  leastNorm = NaN;
+  optimality = NaN;
+  leastCost = 0;
+  lastChange = 0;
+  refusedRadius = Infinity;
+  invalidInARow = 0;
+  idleInARow = 0;
+  exact = false;                          // the next trial has no damping at all
+  retries = false;                        // the damping grows from next to none, until a step is taken
+  retried = Infinity;                     // the cost where it last began to
+  waits = 0;                              // steps at the largest radius before the next such trial
+  mostWaits = 0;
+  rowNoise = Infinity;
+  first = noTrial();
+
   /**
    * @param looseSystems conjugate gradients follow the gradient's decrease
    * @param few so few unknowns that a step without damping costs little
    * @param unit of rounding
    * @param curved second derivatives can be asked for
    */
-  constructor(options, looseSystems, few, unit, curved) {
+  constructor(options: Options, looseSystems: boolean, few: boolean, unit: number, curved: boolean) {
     this.o = options;
     this.unit = unit;
     this.few = few;
     this.curved = curved;
-    this.exactGain = Infinity;  // by second derivatives at the point; infinite until it is known
-    this.exactWaits = this.mostExactWaits = 0;  // points until it is asked for again
-    this.dampedSteps = 0;     // steps in turn that damping shortens
-    this.mostDampedSteps = mostDampedSteps;
-    this.unsettled = 0;       // what a step without damping promised in vain
     this.region = new Region(options.initialTrustRegionRadius, options.maxTrustRegionRadius);
     this.forcing = new Forcing(looseSystems, options.linearTolerance);
     this.undampedFirst = options.method === "gauss_newton";
-    this.undamped = this.undampedFirst;  // the next trial
-    this.point = undefined;
-    this.optimality = NaN;
-    this.leastCost = 0;
-    this.lastChange = 0;
-    this.refusedRadius = Infinity;
-    this.invalidInARow = this.idleInARow = 0;
-    this.exact = false;       // the next trial has no damping at all
-    this.retries = false;     // the damping grows from next to none, until a step is taken
-    this.retried = Infinity;  // the cost where it last began to
-    this.waits = this.mostWaits = 0;  // steps at the largest radius before the next such trial
-    this.rowNoise = Infinity;
-    this.first = noTrial();
+    this.undamped = this.undampedFirst;
   }
 
   /** The largest cosine between the residuals and a column of the Jacobian, and its unit. */
-  setPoint(point, initialCost) {
+  setPoint(point: Point, initialCost: number): void {
     this.point = point;
     this.rowNoise = this.exactGain = Infinity;
     this.initialCost = initialCost;
@@ -246,38 +319,38 @@ export class Rules {
     this.optimality = point.scaledGradientMax === 0 ? 0 : point.scaledGradientMax / least;
   }
 
-  get lambda() {
+  get lambda(): number {
     if (this.exact) return 0;
     return this.undamped ? undampedLambda : 1 / this.region.radius;
   }
 
-  openPoint() {
+  openPoint(): void {
     this.forcing.moved(this.point.gradientNorm);
     this.first.open = true;
     this.first.hidden = 0;
   }
 
   /** Changes of the cost that rounding may hide, by a bound for all rows. */
-  #costNoise() {
+  #costNoise(): number {
     const { cost, scaledXNorm } = this.point, { unit } = this, ofTerms = unit * scaledXNorm;
     return 8 * unit * Math.abs(cost) + ofTerms * (residualNorm(cost) + ofTerms / 2);
   }
 
   /** The same by rows, where that is known: claims are compared with it. */
-  noise() {
+  noise(): number {
     return Math.min(this.#costNoise(), this.rowNoise);
   }
 
-  get needsRowNoise() {
+  get needsRowNoise(): boolean {
     return this.rowNoise === Infinity && this.noise() > this.o.functionTolerance * this.point.cost;
   }
 
-  setRowNoise(noise) {
+  setRowNoise(noise: number): void {
     this.rowNoise = 8 * this.unit * Math.abs(this.point.cost) + noise;
   }
 
   /** The gradient contradicts an end: second derivatives decide, less often where they did in vain. */
-  needsExactGain(change) {
+  needsExactGain(change: number): boolean {
     const share = this.o.functionTolerance;
     if (!this.curved || this.exactGain !== Infinity || Math.abs(change) > share * this.point.cost ||
         this.#mayClaim(share))
@@ -285,34 +358,34 @@ export class Rules {
     return this.exactWaits === 0 || --this.exactWaits < 0;
   }
 
-  setExactGain(gain) {
+  setExactGain(gain: number): void {
     this.exactGain = gain;
     this.mostExactWaits = this.exactEnd === undefined ? Math.min(2 * this.mostExactWaits + 1, mostWaits) : 0;
     this.exactWaits = this.mostExactWaits;
   }
 
   /** The end where second derivatives leave nothing to gain. */
-  get exactEnd() {
+  get exactEnd(): Verdict | undefined {
     return this.#endOfExact(0, this.o.functionTolerance * this.point.cost);
   }
 
-  #endOfExact(change, resolution) {
+  #endOfExact(change: number, resolution: number): Verdict | undefined {
     if (!(this.exactGain <= resolution) || !(Math.abs(change) <= resolution)) return undefined;
     return reached("function tolerance reached: |predicted cost change|:", this.exactGain, resolution, true);
   }
 
   /** The next step is of second derivatives: only it settles a verdict, or the linear model is no good. */
-  get wantsExactStep() {
+  get wantsExactStep(): boolean {
     return this.unsettled > 0 ||
            (this.curved && !this.undampedFirst && this.dampedSteps >= this.mostDampedSteps);
   }
 
-  get exactTries() {
+  get exactTries(): number {
     return this.unsettled > 0 ? mostTries : 1;
   }
 
   /** True if such a step is taken, which changes the cost by this much; 0: none was found. */
-  acceptsExact(change) {
+  acceptsExact(change: number): boolean {
     if (change > Math.max(this.o.functionTolerance * this.point.cost, muchMore * this.lastChange)) {
       this.lastChange = this.unsettled = 0;
       return true;
@@ -323,7 +396,7 @@ export class Rules {
   }
 
   /** The end where a verdict was unsettled, and second derivatives know no step either. */
-  get unsettledEnd() {
+  get unsettledEnd(): Verdict | undefined {
     if (this.unsettled === 0) return undefined;
     return reached(
       "steps bring no more, but one without damping promises what the cost does not follow, and second " +
@@ -332,11 +405,11 @@ export class Rules {
   }
 
   /** True after some steps in turn that were refused or gained only rounding. */
-  get isStuck() {
+  get isStuck(): boolean {
     return this.idleInARow === stuck;
   }
 
-  checkLimits(seconds, iterations) {
+  checkLimits(seconds: number, iterations: number): Verdict | undefined {
     const o = this.o;
     if (this.optimality <= o.gradientTolerance && !this.retries && !this.#stillFalls()) {
       return reached("gradient tolerance reached: max |gradient| / (‖column‖ ‖residuals‖):",
@@ -347,12 +420,12 @@ export class Rules {
     return iterations >= o.maxIterations ? outOfIterations(o) : this.#checkRadius();
   }
 
-  #stillFalls() {
+  #stillFalls(): boolean {
     const share = Math.max(this.o.functionTolerance, this.o.gradientTolerance);
     return this.lastChange > share * this.leastCost && this.point.cost > share * this.lastChange;
   }
 
-  #checkRadius() {
+  #checkRadius(): Verdict | undefined {
     if (!(this.region.radius <= this.o.minTrustRegionRadius)) return undefined;
     const noise = this.noise();
     if (this.first.expected <= noise) {
@@ -364,7 +437,8 @@ export class Rules {
                      "is not zero (a kink, or derivatives that do not match the residuals)");
   }
 
-  otherLength(step) {
+  /** A length that may serve better than 1, or undefined. */
+  otherLength(step: Trial): number | undefined {
     const gain = (this.point.cost - step.trialCost) / step.decrease;
     const least = this.forcing.loose ? -1 : 1;
     if (!(step.decrease > 0) || !(gain > least)) return undefined;
@@ -374,7 +448,7 @@ export class Rules {
     return Math.abs(length - 1) < 0.2 ? undefined : length;
   }
 
-  judge(step) {
+  judge(step: Trial): Facts {
     const facts = { valid: false, nonfinite: false, change: 0, gain: 0 };
     if (!Number.isFinite(step.decrease)) return facts;
     facts.valid = step.decrease > 0;
@@ -385,11 +459,11 @@ export class Rules {
     return facts;
   }
 
-  accepts(facts) {
+  accepts(facts: Facts): boolean {
     return facts.gain > this.o.minRelativeDecrease;
   }
 
-  take(facts) {
+  take(facts: Facts): void {
     this.invalidInARow = 0;
     this.idleInARow = facts.change > this.#costNoise() ? 0 : Math.min(this.idleInARow + 1, stuck + 1);
     this.exact = this.retries = false;
@@ -400,14 +474,14 @@ export class Rules {
   }
 
   /** The end after an accepted step, or undefined. `before` is the point that it led from. */
-  afterTake(facts, step, before) {
+  afterTake(facts: Facts, step: Trial, before: Point): Verdict | undefined {
     this.dampedSteps = step.dampedShare > 0.5 ? Math.min(this.dampedSteps + 1, mostWaits) : 0;
     const end = this.#checkTaken(facts, step, before);
     if (end === undefined) this.exact = this.#mayLeaveOutDamping(step, facts.change);
     return end;
   }
 
-  #checkTaken(facts, step, before) {
+  #checkTaken(facts: Facts, step: Trial, before: Point): Verdict | undefined {
     const o = this.o, noise = this.#costNoise();
     const costBound = o.functionTolerance * before.cost;
     const length = this.point.scaledStepNorm, bound = o.parameterTolerance * residualNorm(before.cost);
@@ -432,7 +506,7 @@ export class Rules {
    * Good steps at the largest radius may be short by that alone: then one without damping is tried.
    * If it is refused, the next ones wait for twice as many steps, and the radius grows on.
    */
-  #mayLeaveOutDamping(step, change) {
+  #mayLeaveOutDamping(step: Trial, change: number): boolean {
     const { region } = this;
     if (!this.few || region.radius < region.largest ||
         !this.#dampingHidesMore(step, change, this.#costNoise()))
@@ -443,7 +517,7 @@ export class Rules {
     return false;
   }
 
-  refuse(facts, step) {
+  refuse(facts: Facts, step: Trial): Verdict | undefined {
     const o = this.o, first = this.first;
     this.idleInARow = Math.min(this.idleInARow + 1, stuck + 1);
     this.dampedSteps = Math.min(this.dampedSteps + 1, mostWaits);
@@ -465,7 +539,7 @@ export class Rules {
     if (vanished) first.nothingToGain = false;
     if (facts.valid && !hidden)
       this.refusedRadius = Math.min(this.refusedRadius, this.region.radius);
-    let end;
+    let end: Verdict | undefined;
     if (this.retries && facts.valid && step.decrease <= resolution) {
       // Steps with ever more damping promise no more than the tolerance, and none was taken.
       this.retries = false;
@@ -496,14 +570,14 @@ export class Rules {
   }
 
   /** Where only rounding of one row hides a promise, several refused steps count as one. */
-  #waitsForMore(noise) {
+  #waitsForMore(noise: number): boolean {
     const { first, point } = this;
     return first.expected > this.o.functionTolerance * point.cost && noise < 1e-3 * point.cost &&
            ++first.hidden < 4;
   }
 
   /** What a step without damping must take from the cost to contradict an end. */
-  get leastContradiction() {
+  get leastContradiction(): number {
     return Math.max(this.o.functionTolerance * this.point.cost, this.noise(), 1e-42 * this.initialCost);
   }
 
@@ -511,7 +585,7 @@ export class Rules {
    * What a step without damping says about an end: "agrees"; "goes on", with it or with damping from next
    * to none; or "unsettled" where it promises much in vain again, so that second derivatives decide.
    */
-  judgeUndamped(undamped) {
+  judgeUndamped(undamped: Trial): "agrees" | "goes on" | "unsettled" {
     const { point, region } = this, facts = this.judge(undamped), most = 0.5 / undampedLambda;
     const least = this.leastContradiction;
     if (!facts.valid || !(undamped.decrease > least)) return "agrees";
@@ -532,25 +606,25 @@ export class Rules {
     return "goes on";
   }
 
-  #hides(step, bound) {
+  #hides(step: Trial, bound: number): boolean {
     return Math.min(step.hidden, this.point.cost) > bound &&
            (!this.undampedFirst || Number.isFinite(step.hidden));
   }
 
-  #dampingHidesMore(step, change, noise) {
+  #dampingHidesMore(step: Trial, change: number, noise: number): boolean {
     if (!(step.dampedShare > 0.05)) return false;
     const hidden = Math.abs(change) <= noise && step.decrease <= noise;
     return hidden || change >= 0.9 * step.decrease;
   }
 
   /** Goes on with less damping where that may gain more than the last steps have. */
-  #widen(step, change, noise) {
+  #widen(step: Trial, change: number, noise: number): boolean {
     return this.#dampingHidesMore(step, change, noise) &&
            this.region.widen(100, Math.min(this.refusedRadius, 1 / undampedLambda));
   }
 
   /** The claim that no step lowers the cost by more than this share, against the gradient. */
-  #mayClaim(share) {
+  #mayClaim(share: number): boolean {
     const { scaledGradientMax, cost } = this.point;
     if (!(scaledGradientMax > 10 * Math.sqrt(share) * this.leastNorm)) return true;
     if (this.exactGain <= share * cost) return true;

@@ -5,32 +5,125 @@ export const widestBlock = 12;
 
 const none = new Float64Array(0);
 
+/** Writes rows, a cost or derivatives of one instance to `out`, from its unknowns, data and uniforms. */
+export type Kernel = (p: Float64Array, d: Float64Array, u: Float64Array, out: Float64Array) => void;
+/** The same along a direction t of the unknowns. */
+export type TangentKernel = (p: Float64Array, d: Float64Array, u: Float64Array, t: Float64Array,
+                             out: Float64Array) => void;
+
+/** An array of unknowns. */
+export interface ParameterArray {
+  readonly name: string;
+  readonly offset: number;
+  readonly width: number;
+  readonly blocks: number;
+}
+
+/** Instances that share kernels. `index` has unknowns and uniforms by instance, `numbers` the data. */
+export interface Instances {
+  readonly parameters: number;
+  readonly uniforms: number;
+  readonly data: number;
+  instances: number;
+  index: Uint32Array;
+  numbers: Float64Array;
+}
+
+interface TermBase extends Instances {
+  readonly name: string;
+  readonly rows: number;
+  readonly cost: Kernel;
+  /** Upper triangle of the Hessian, or its product with a direction. */
+  readonly hessian: Kernel | undefined;
+  readonly hvp: TangentKernel | undefined;
+  /** By kernel, the names of the buffers that its shader reads. */
+  readonly shaders?: { readonly jacobian: string[]; readonly cost?: string[] };
+}
+/** Residuals: rows with their derivatives. */
+export interface ResidualTerm extends TermBase {
+  readonly jacobian: Kernel;
+}
+/** An energy, or residuals beside energies: a gradient with the cost behind it. */
+export interface EnergyTerm extends TermBase {
+  readonly jacobian: Kernel | undefined;
+  readonly gradient: Kernel;
+}
+export type Term = ResidualTerm | EnergyTerm;
+
+/** Blocks of `width` numbers that move along `tangent` directions. */
+export interface Manifold {
+  readonly width: number;
+  readonly tangent: number;
+  readonly plus: TangentKernel;
+  readonly basis: Kernel;
+  readonly blocks: Uint32Array;
+  readonly shaders?: { readonly plus: string[]; readonly basis: string[] };
+}
+
+/** A free block on a manifold: its first scalar, its first column and its basis. */
+interface Moved {
+  readonly at: number;
+  readonly manifold: Manifold;
+  readonly column: number;
+  readonly basis: number;
+}
+
+/** The columns that each instance of a term meets, and what is evaluated of it. */
+export interface List {
+  readonly rows: number;
+  readonly instances: number;
+  readonly width: number;
+  readonly columns: Int32Array;
+  readonly positions: Int32Array;
+  readonly residuals: Float64Array;
+  readonly jacobian: Float64Array;
+}
+
 /** Evaluates kernels over the instances of terms, and moves points along steps. */
-export class Model {
-  constructor({ scalars, arrays, terms, manifolds, uniforms }) {
+export class Model<T extends Term = Term> {
+  readonly n: number;
+  readonly arrays: readonly ParameterArray[];
+  readonly terms: readonly T[];
+  readonly manifolds: readonly Manifold[];
+  readonly uniforms: Float64Array;
+  readonly curved: Uint8Array;  // 1 in blocks on manifolds
+  bounds: { readonly lower: Float64Array; readonly upper: Float64Array } | undefined;
+  corrects = false;    // steps that gain little are corrected
+  isCurved = false;    // there are second derivatives
+  hasCorners = false;  // residuals have corners
+  // free() sets the rest.
+  m = 0;                           // columns
+  columnOf = new Int32Array(0);    // by scalar; the first one of its block on manifolds
+  scalarOf: number[] = [];         // by column; -1 on manifolds
+  rowOfBasis = new Int32Array(0);  // by scalar
+  tangentOf = new Uint8Array(0);   // by scalar
+  moved: Moved[] = [];             // free blocks on manifolds
+  nodes: number[] = [];            // first columns of blocks, with the number of columns at the end
+  nodeOfBlock: number[] = [];
+  bases = none;
+  lists: List[] = [];
+
+  constructor({ scalars, arrays, terms, manifolds, uniforms }: {
+    scalars: number; arrays: readonly ParameterArray[]; terms: readonly T[]; manifolds: readonly Manifold[];
+    uniforms: Float64Array;
+  }) {
     this.n = scalars;
     this.arrays = arrays;
     this.terms = terms;
     this.manifolds = manifolds;
     this.uniforms = uniforms;
-    this.lower = this.upper = undefined;
-    this.corrects = false;  // steps that gain little are corrected
-    this.isCurved = this.hasCorners = false;  // there are second derivatives; corners of residuals
-    this.curved = new Uint8Array(scalars);  // 1 in blocks on manifolds
+    this.curved = new Uint8Array(scalars);
     for (const { width, blocks } of manifolds)
       for (const at of blocks) this.curved.fill(1, at, at + width);
   }
 
-  get rows() {
+  get rows(): number {
     return this.terms.reduce((sum, term) => sum + term.rows * term.instances, 0);
   }
 
-  setBounds(lower, upper) {
-    this.lower = lower;
-    this.upper = upper;
-  }
-
-  each(term, x, kernel, outputs, use) {
+  /** Calls `use` with the numbers that a kernel writes of each instance. */
+  each(term: Instances, x: Float64Array, kernel: Kernel, outputs: number,
+       use: (out: Float64Array, instance: number) => void): void {
     const { parameters, data, uniforms, index, numbers } = term;
     const p = new Float64Array(parameters), d = new Float64Array(data);
     const u = new Float64Array(uniforms), out = new Float64Array(outputs);
@@ -44,7 +137,7 @@ export class Model {
     }
   }
 
-  cost(x) {
+  cost(x: Float64Array): number {
     let sum = 0, lost = 0;
     for (const term of this.terms) {
       // Neumaier's sum: the order of many small numbers costs no digits.
@@ -63,18 +156,18 @@ export class Model {
    *
    * @param fixed 1 for scalars that stay; a block on a manifold stays if its first scalar does
    */
-  free(fixed) {
+  free(fixed: Uint8Array): void {
     const n = this.n;
-    this.columnOf = new Int32Array(n).fill(-1);  // the first one of its block on manifolds
-    this.scalarOf = [];                          // by column; -1 on manifolds
+    this.columnOf = new Int32Array(n).fill(-1);
+    this.scalarOf = [];
     this.rowOfBasis = new Int32Array(n).fill(-1);
     this.tangentOf = new Uint8Array(n).fill(1);
-    const curves = new Map();
+    const curves = new Map<number, Manifold>();
     let bases = 0;
-    this.moved = [];  // free blocks on manifolds
+    this.moved = [];
     for (const manifold of this.manifolds)
       for (const at of manifold.blocks) curves.set(at, manifold);
-    this.nodes = [];  // first columns of blocks, with the number of columns at the end
+    this.nodes = [];
     this.nodeOfBlock = [];
     for (const { offset, width, blocks } of this.arrays) {
       for (let b = 0; b < blocks; ++b) {
@@ -107,21 +200,20 @@ export class Model {
   }
 
   /** Spreads flags of scalars over columns; a manifold takes that of its first scalar. */
-  columns(flags, out) {
+  columns(flags: Uint8Array, out: Uint8Array): void {
     for (let c = 0; c < this.m; ++c) if (this.scalarOf[c] >= 0) out[c] = flags[this.scalarOf[c]];
     for (const { at, manifold, column } of this.moved)
       out.fill(flags[at], column, column + manifold.tangent);
   }
 
   /** The columns that the instances of a term meet, each of them once. */
-  #list(term) {
-    const { rows, instances, parameters, uniforms, index } = term;
+  #list({ rows, instances, parameters, uniforms, index }: Term): List {
     const stride = parameters + uniforms;
     const positions = new Int32Array(instances * parameters).fill(-1);
-    const found = [];
+    const found: number[][] = [];
     let width = 0;
     for (let i = 0; i < instances; ++i) {
-      const columns = [];
+      const columns: number[] = [];
       for (let s = 0; s < parameters; ++s) {
         const scalar = index[i * stride + s], column = this.columnOf[scalar];
         if (column < 0) continue;
@@ -144,7 +236,7 @@ export class Model {
     };
   }
 
-  moveBases(x) {
+  moveBases(x: Float64Array): void {
     for (const { at, manifold, basis } of this.moved) {
       const size = manifold.width * manifold.width;
       manifold.basis(x.subarray(at, at + manifold.width), none, none,
@@ -153,12 +245,12 @@ export class Model {
   }
 
   /** Evaluates the residuals and the Jacobian, corrected for losses. */
-  linearize(x) {
+  linearize(this: Model<ResidualTerm>, x: Float64Array): void {
     this.moveBases(x);
     this.terms.forEach((term, k) => this.#fill(term, this.lists[k], x));
   }
 
-  #fill(term, list, x) {
+  #fill(term: ResidualTerm, list: List, x: Float64Array): void {
     const { rows, parameters, uniforms, index } = term;
     const { width, positions, residuals, jacobian } = list;
     const { rowOfBasis, tangentOf, bases } = this;
@@ -184,7 +276,7 @@ export class Model {
   }
 
   /** Jᵀ r, and the squares of the norms of the columns of J. */
-  gradient(g, squares) {
+  gradient(g: Float64Array, squares: Float64Array): void {
     const sums = new Float64Array(this.m + 1), norms = new Float64Array(this.m + 1);
     for (const { rows, instances, width, columns, residuals, jacobian } of this.lists) {
       let j = 0;
@@ -207,7 +299,7 @@ export class Model {
    * What rounding of x may change in half the sum of squares: over the rows, ε |r| a + ½ (ε a)² with
    * a = √Σ (J_i x_i)². Infinite on manifolds.
    */
-  noise(x) {
+  noise(x: Float64Array): number {
     if (this.moved.length > 0) return Infinity;
     let sum = 0;
     for (const { rows, instances, width, columns, residuals, jacobian } of this.lists) {
@@ -225,8 +317,8 @@ export class Model {
   }
 
   /** w = r(x + δ) − r − J δ: the error of the linear model along a step, of all rows. */
-  curvature(delta, trial) {
-    const w = [];
+  curvature(this: Model<ResidualTerm>, delta: Float64Array, trial: Float64Array): number[] {
+    const w: number[] = [];
     this.terms.forEach((term, k) => {
       const { rows, width, columns, residuals, jacobian } = this.lists[k];
       this.each(term, trial, term.jacobian, rows * (1 + term.parameters), (out, i) => {
@@ -242,7 +334,7 @@ export class Model {
   }
 
   /** Jᵀ w into a vector with a number behind the columns. */
-  transposed(w, to) {
+  transposed(w: readonly number[], to: Float64Array): void {
     to.fill(0);
     let row = 0;
     for (const { rows, instances, width, columns, jacobian } of this.lists) {
@@ -254,7 +346,7 @@ export class Model {
   }
 
   /** True if residuals that were evaluated last are not 0, and their squares are. */
-  underflows() {
+  underflows(): boolean {
     let largest = 0;
     for (const { residuals } of this.lists)
       for (const r of residuals) largest = Math.max(largest, Math.abs(r));
@@ -268,7 +360,7 @@ export class Model {
    * @param q likewise; the number behind the columns is scratch
    * @returns the square of ‖J v‖
    */
-  product(v, q) {
+  product(v: Float64Array, q: Float64Array): number {
     q.fill(0);
     let square = 0;
     for (const { rows, instances, width, columns, jacobian } of this.lists) {
@@ -287,9 +379,9 @@ export class Model {
   }
 
   /** The point after a step of this length, within bounds and on manifolds. */
-  plus(x, delta, length, to) {
+  plus(x: Float64Array, delta: Float64Array, length: number, to: Float64Array): void {
     to.set(x);
-    const { lower, upper, scalarOf } = this;
+    const { scalarOf } = this, { lower, upper } = this.bounds ?? {};
     for (let c = 0; c < this.m; ++c) {
       const k = scalarOf[c];
       if (k < 0) continue;
@@ -311,9 +403,10 @@ export class Model {
   }
 
   /** True at a bound against which the gradient pushes. */
-  isActive(column, x, g) {
+  isActive(column: number, x: Float64Array, g: Float64Array): boolean {
     const k = this.scalarOf[column];
-    if (k < 0 || this.lower === undefined) return false;
-    return (x[k] <= this.lower[k] && g[column] > 0) || (x[k] >= this.upper[k] && g[column] < 0);
+    if (k < 0 || this.bounds === undefined) return false;
+    const { lower, upper } = this.bounds;
+    return (x[k] <= lower[k] && g[column] > 0) || (x[k] >= upper[k] && g[column] < 0);
   }
 }

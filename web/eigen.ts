@@ -12,7 +12,7 @@
  * @param e scratch of n numbers
  * @returns false if it does not converge
  */
-export function decompose(n, v, d, e) {
+export function decompose(n: number, v: Float64Array, d: Float64Array, e: Float64Array): boolean {
   reduce(n, v, d, e);
   accumulate(n, v, d);
   e.copyWithin(0, 1, n);
@@ -20,7 +20,7 @@ export function decompose(n, v, d, e) {
   return diagonalise(n, v, d, e);
 }
 
-function reduce(n, v, d, e) {
+function reduce(n: number, v: Float64Array, d: Float64Array, e: Float64Array): void {
   for (let j = 0; j < n; ++j) d[j] = v[(n - 1) * n + j];
   for (let i = n - 1; i > 0; --i) {
     let scale = 0, h = 0;
@@ -69,7 +69,7 @@ function reduce(n, v, d, e) {
   }
 }
 
-function accumulate(n, v, d) {
+function accumulate(n: number, v: Float64Array, d: Float64Array): void {
   for (let i = 0; i < n - 1; ++i) {
     v[(n - 1) * n + i] = v[i * n + i];
     v[i * n + i] = 1;
@@ -92,12 +92,12 @@ function accumulate(n, v, d) {
 }
 
 /** √(a² + b²), with the same bits in every browser. */
-function length(a, b) {
+function length(a: number, b: number): number {
   const most = Math.max(Math.abs(a), Math.abs(b)), least = Math.min(Math.abs(a), Math.abs(b));
   return most > 0 ? most * Math.sqrt(1 + (least / most) * (least / most)) : most;
 }
 
-function diagonalise(n, v, d, e) {
+function diagonalise(n: number, v: Float64Array, d: Float64Array, e: Float64Array): boolean {
   let shift = 0, size = 0;
   for (let l = 0; l < n; ++l) {
     size = Math.max(size, Math.abs(d[l]) + Math.abs(e[l]));
@@ -141,7 +141,8 @@ function diagonalise(n, v, d, e) {
   return true;
 }
 
-const memory = new Map();
+/** Scratch by size. */
+const memory = new Map<number, { v: Float64Array; d: Float64Array; e: Float64Array }>();
 
 /**
  * Replaces the negative eigenvalues of a symmetric matrix by 0. A matrix without any keeps its bits;
@@ -149,7 +150,7 @@ const memory = new Map();
  *
  * @param a n × n numbers
  */
-export function removeNegativePart(n, a) {
+export function removeNegativePart(n: number, a: Float64Array): void {
   let some = false;
   for (let k = 0; k < n * n; ++k) {
     if (!Number.isFinite(a[k])) return;

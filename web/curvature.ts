@@ -4,6 +4,9 @@
 import { decompose } from "./eigen.js";
 import { Energies } from "./energy.js";
 import { factorDense, leastPivot } from "./linear.js";
+import type { ResidualTerm } from "./model.js";
+import type { Point } from "./rules.js";
+import type { Stepper } from "./solver.js";
 
 /** Unknowns up to which the Hessian is taken. */
 export const mostCurved = 64;
@@ -15,8 +18,32 @@ const falls = 0.1, gradientUnits = 8;
 const off = 0.5, leastOfPromise = 0.1;
 const mostDoublings = 100;
 
+/** The cost to the second order, over n columns that move; `noise` is rounding of the gradient. */
+interface Quadratic {
+  readonly n: number;
+  readonly columns: readonly number[];
+  readonly hessian: Float64Array;
+  readonly gradient: Float64Array;
+  readonly squares: Float64Array;
+  readonly noise: Float64Array;
+}
+
+/** A step and what it promises, the columns that do not count, and the square of a gradient by H⁻¹. */
+interface Decrement {
+  readonly flat: Uint8Array;
+  readonly square: (g: Float64Array) => number;
+  readonly promise: number;
+  readonly step: Float64Array;
+}
+
+/** A point and its cost. */
+export interface Place {
+  readonly x: Float64Array;
+  readonly cost: number;
+}
+
 /** The step −(H + damping D)⁻¹g and what it promises; undefined unless that matrix is positive definite. */
-function decrement({ n, hessian, gradient, squares }, damping) {
+function decrement({ n, hessian, gradient, squares }: Quadratic, damping: number): Decrement | undefined {
   const l = hessian.slice(), flat = new Uint8Array(n);
   for (let k = 0; k < n; ++k) {
     l[k * n + k] += damping * squares[k];
@@ -25,7 +52,7 @@ function decrement({ n, hessian, gradient, squares }, damping) {
   }
   const { units, depends } = factorDense(l, n, least * n);
   if (depends.length > 0) return undefined;
-  const half = (g) => {
+  const half = (g: Float64Array) => {
     const y = units.map((unit, k) => unit * g[k]);
     for (let i = 0; i < n; ++i) {
       for (let k = 0; k < i; ++k) y[i] -= l[i * n + k] * y[k];
@@ -33,7 +60,7 @@ function decrement({ n, hessian, gradient, squares }, damping) {
     }
     return y;
   };
-  const square = (g) => half(g).reduce((sum, value) => sum + value * value, 0), y = half(gradient);
+  const square = (g: Float64Array) => half(g).reduce((sum, value) => sum + value * value, 0), y = half(gradient);
   for (let i = n; i-- > 0;) {
     for (let k = i + 1; k < n; ++k) y[i] -= l[k * n + i] * y[k];
     y[i] /= l[i * n + i];
@@ -43,13 +70,16 @@ function decrement({ n, hessian, gradient, squares }, damping) {
 
 /** Second derivatives at the points of a stepper, which is to be linearised again after each call. */
 export class Curvature {
-  constructor(stepper) {
+  readonly stepper: Stepper;
+  readonly energies: Energies<ResidualTerm>;
+
+  constructor(stepper: Stepper) {
     this.stepper = stepper;
     this.energies = new Energies(stepper.model, "cg");
   }
 
   /** The cost to the second order, over the columns that move; undefined if there are none. */
-  async #read(x, point) {
+  async #read(x: Float64Array, point: Point): Promise<Quadratic | undefined> {
     const { energies, stepper: { model, g, held, squares } } = this, { m } = model;
     const columns = Array.from(held.keys()).filter((c) => held[c] === 0), n = columns.length;
     if (n === 0) return undefined;
@@ -62,12 +92,12 @@ export class Curvature {
       columns.forEach((row, i) => hessian[i * n + k] = product[row]);
     });
     const rounding = gradientUnits * Number.EPSILON * (Math.sqrt(2 * point.cost) + point.scaledXNorm);
-    const of = (numbers) => Float64Array.from(columns, (c) => numbers[c]);
+    const of = (numbers: Float64Array) => Float64Array.from(columns, (c) => numbers[c]);
     return { n, columns, hessian, gradient: of(g), squares: of(squares),
              noise: of(squares.map((square) => rounding * Math.sqrt(square))) };
   }
 
-  #moved(x, { columns }, step) {
+  #moved(x: Float64Array, { columns }: Quadratic, step: Float64Array): Float64Array {
     const { model } = this.stepper, delta = new Float64Array(model.m), to = x.slice();
     columns.forEach((c, k) => delta[c] = step[k]);
     model.plus(x, delta, 1, to);
@@ -75,8 +105,9 @@ export class Curvature {
   }
 
   /** True if columns of the Jacobian depend on each other, as those of two terms that are the same do. */
-  get isDependent() {
-    const { model, held } = this.stepper, { m } = model, a = [], unit = new Float64Array(m + 1), q = unit.slice();
+  get isDependent(): boolean {
+    const { model, held } = this.stepper, { m } = model, a: number[] = [];
+    const unit = new Float64Array(m + 1), q = unit.slice();
     const free = Array.from(held.keys()).filter((c) => held[c] === 0);
     for (const column of free) {
       unit[column] = 1;
@@ -87,7 +118,7 @@ export class Curvature {
     return factorDense(a, free.length, leastPivot).depends.length > 0;
   }
 
-  #gradient(x, { columns }) {
+  #gradient(x: Float64Array, { columns }: Quadratic): Float64Array {
     const { model } = this.stepper, g = new Float64Array(model.m);
     model.linearize(x);
     model.gradient(g, g.slice());
@@ -100,9 +131,11 @@ export class Curvature {
    * @param asked columns, with the least curvature with which they are known: their own entries of the
    *   gradient have to fall, too
    */
-  async gain(x, point, asked = []) {
+  async gain(x: Float64Array, point: Point,
+             asked: readonly [column: number, curvature: number][] = []): Promise<number> {
     const at = await this.#read(x, point);
-    const found = at && (decrement(at, 0) ?? decrement(at, 2 * least * at.n));
+    if (at === undefined) return Infinity;
+    const found = decrement(at, 0) ?? decrement(at, 2 * least * at.n);
     if (found === undefined) return Infinity;
     const left = this.#gradient(this.#moved(x, at, found.step), at);
     const seen = left.map((value, k) => Math.abs(value) <= at.noise[k] ? 0 : value);
@@ -115,7 +148,7 @@ export class Curvature {
   }
 
   /** The point to which the first damping leads that keeps its promise, and its cost; or undefined. */
-  async step(x, point, tries) {
+  async step(x: Float64Array, point: Point, tries: number): Promise<Place | undefined> {
     const at = await this.#read(x, point), { model } = this.stepper;
     for (let k = 0; at !== undefined && k < tries; ++k) {
       const found = decrement(at, k === 0 ? 0 : 10 ** (k - 7));
@@ -132,7 +165,7 @@ export class Curvature {
    * A point of a cost that is lower by `enough`, along the direction in which it is curved downwards most, in
    * units in which the largest entry of each row of H is 1; undefined where columns decide along it.
    */
-  async escape(x, point, enough, dependent) {
+  async escape(x: Float64Array, point: Point, enough: number, dependent: boolean): Promise<Place | undefined> {
     const at = await this.#read(x, point);
     if (at === undefined || !at.hessian.every(Number.isFinite)) return undefined;
     const { n, hessian } = at, scaled = hessian.slice();
@@ -160,7 +193,7 @@ export class Curvature {
     if ((dependent ? model.product(delta, delta.slice()) : along * along) > -curvature) return undefined;
     // To both sides, with steps that double while the cost falls.
     const first = Math.sqrt(2 * enough / -curvature) * (slope > 0 ? -1 : 1);
-    let best;
+    let best: Place | undefined;
     for (const side of [first, -first]) {
       let last = point.cost, length = side;
       for (let doublings = 0; doublings < mostDoublings; ++doublings, length *= 2) {
@@ -181,22 +214,29 @@ const share = 1e-4, longest = 1000, mostUnknowns = 8;
 /** Lengths that are tried, in units of the one that changes the cost, as exponents. */
 const lengths = [12, 9, 6, 3, 0, -2, -4, -7, -10];
 
-function directionsOf(unknowns) {
-  const single = unknowns.slice(0, mostUnknowns).map((k) => [[k, 1]]);
+/** Scalars and by how much of the length each moves. */
+export type Direction = (readonly [scalar: number, factor: number])[];
+
+function directionsOf(unknowns: readonly number[]): Direction[] {
+  const single = unknowns.slice(0, mostUnknowns).map((k): Direction => [[k, 1]]);
   if (unknowns.length === 1) return single;
-  return [...single, unknowns.map((k) => [k, 1]), unknowns.map((k, i) => [k, 1 - 2 * (i % 2)])];
+  const together = [() => 1, (i: number) => 1 - 2 * (i % 2)];
+  return [...single, ...together.map((factor) => unknowns.map((k, i) => [k, factor(i)] as const))];
 }
 
 /**
  * The best step along lists of scalars and factors, or undefined where none gains as much as `least`. Steps
  * are as long as it takes to change the cost by a share of it, so that units decide nothing.
  */
-export async function stepBeside(unknowns, cost, least, costAt) {
-  let best, gain = least;
-  const changes = (there) => !(Math.abs(there - cost) <= share * cost);
+export async function stepBeside(
+    unknowns: readonly number[], cost: number, least: number,
+    costAt: (direction: Direction, length: number) => number | Promise<number>):
+    Promise<{ direction: Direction; length: number } | undefined> {
+  let best: { direction: Direction; length: number } | undefined, gain = least;
+  const changes = (there: number) => !(Math.abs(there - cost) <= share * cost);
   for (const direction of directionsOf(unknowns))
     for (const sign of [1, -1]) {
-      const at = (exponent) => costAt(direction, sign * 2 ** exponent);
+      const at = (exponent: number) => costAt(direction, sign * 2 ** exponent);
       let low = -longest, high = longest;
       if (!changes(await at(high))) continue;
       while (high - low > 1) {

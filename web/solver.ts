@@ -1,12 +1,15 @@
 // Levenberg-Marquardt over a model.
-import { Curvature, mostCurved, stepBeside } from "./curvature.js";
+import { Curvature, type Direction, mostCurved, stepBeside } from "./curvature.js";
 import {
-  Factor, Iteration, conjugateGradients, dearestFactor, dot, factorDense, leastPivot, solveByRows, vanishingShare,
-  widestTested,
+  Factor, Iteration, type Pause, type Request, conjugateGradients, dearestFactor, dot, factorDense, leastPivot,
+  solveByRows, vanishingShare, widestTested,
 } from "./linear.js";
+import type { Model, ResidualTerm } from "./model.js";
 import {
-  LostColumns, Rules, isOutOfRange, lostColumns, outOfIterations, outOfRange, parabolaMinimiser, verdict,
+  LostColumns, type Options, type Point, Rules, type Trial, type Verdict, isOutOfRange, lostColumns, noPoint, noStep,
+  outOfIterations, outOfRange, parabolaMinimiser, verdict,
 } from "./rules.js";
+import type { Step, Summary, TopogradError } from "./topograd.js";
 
 /** Unknowns that rows of the Jacobian may be solved for, and numbers of those. */
 const fewUnknowns = 32, mostByRows = 256, mostRowNumbers = 1e6;
@@ -15,8 +18,8 @@ const turn = 4;  // of the event loop, in ms
 const mostWithFactor = 12;
 
 const pause = typeof setImmediate === "function"
-  ? () => new Promise((done) => setImmediate(done))
-  : () => new Promise((done) => {
+  ? () => new Promise<void>((done) => { setImmediate(done); })
+  : () => new Promise<void>((done) => {
       const { port1, port2 } = new MessageChannel();
       port1.onmessage = () => {
         port1.close();
@@ -26,7 +29,11 @@ const pause = typeof setImmediate === "function"
     });
 
 /** Of a solve: seconds since now, and what is awaited now and then, true after `signal`. */
-export function turnsOf(signal) {
+export interface Turns {
+  readonly paused: () => Promise<boolean>;
+  readonly seconds: () => number;
+}
+export function turnsOf(signal: Options["signal"]): Turns {
   const begin = performance.now();
   let last = begin;
   const paused = async () => {
@@ -43,7 +50,7 @@ export function turnsOf(signal) {
 const leastShare = 1e-3;
 
 /** Columns of a block that depend on each other, set by set, by the lower triangle of its JᵀJ. */
-function dependentSets(a, n) {
+function dependentSets(a: Float64Array, n: number): number[][] {
   const set = Array.from({ length: n }, (_, k) => k);
   for (const j of factorDense(a, n, leastPivot).depends) {
     const share = new Float64Array(j);  // of the columns before it
@@ -61,13 +68,51 @@ function dependentSets(a, n) {
   return sets.filter((columns, k) => columns.length > 1 && columns[0] === k);
 }
 
+/** True where no factor is made unasked. */
+function isDear(factor: Factor | undefined): boolean {
+  return factor === undefined || !(factor.operations <= dearestFactor);
+}
+
 /** Evaluates points, and makes steps from them. */
 export class Stepper {
+  readonly model: Model<ResidualTerm>;
+  readonly isMesh: boolean;
+  readonly device: string;
+  readonly small: boolean;
+  /** So few unknowns that a step without damping costs little. */
+  readonly few: boolean;
+  readonly factor: Factor | undefined;
+  readonly iteration: Iteration | undefined;
+  readonly curvature: Curvature | undefined;
+  /** The unit of rounding. */
+  readonly unit: number = Number.EPSILON;
+  /** It claims no end. */
+  readonly isRough: boolean = false;
+  readonly g: Float64Array;
+  readonly squares: Float64Array;
+  readonly damping: Float64Array;
+  readonly delta: Float64Array;
+  readonly image: Float64Array;
+  readonly scale: Float64Array;
+  readonly held: Uint8Array;
+  readonly pinned: Uint8Array;  // columns that the caller holds
+  readonly tested: Float64Array;
+  readonly trial: Float64Array;
+  options: Options;
+  factored: Uint8Array | undefined;  // what was held when the factor was made
+  alike: number[][] = [];            // columns that depend on each other
+  isSummed = false;                  // the factor's entries are those of this point
+  byRows = false;
+  length = 0;                        // of the last step
+  hidden = 0;
+  slope = NaN;
+
   /**
    * @param order order of elimination of a factor
-   * @param iteration solves for steps in place of those, or undefined
+   * @param device where steps are solved for, if not in JavaScript  @param iteration solves for them there
    */
-  constructor(model, options, order, isMesh, iteration) {
+  constructor(model: Model<ResidualTerm>, options: Options, order: Uint32Array | undefined, isMesh: boolean,
+              device?: string, iteration?: Iteration) {
     this.model = model;
     this.options = options;
     this.isMesh = isMesh;
@@ -79,65 +124,60 @@ export class Stepper {
     this.image = new Float64Array(m + 1);
     this.scale = vector();
     this.held = new Uint8Array(m);
-    this.pinned = new Uint8Array(m);    // columns that the caller holds
+    this.pinned = new Uint8Array(m);
     this.tested = new Float64Array(widestTested ** 2);
-    this.factored = undefined;  // what was held when the factor was made
     this.trial = new Float64Array(model.n);
     const fits = m * model.rows <= mostRowNumbers;
     this.small = fits && m <= fewUnknowns;
-    this.byRows = false;
-    this.length = 0;
-    this.device = iteration === undefined ? "JavaScript" : iteration.device;
-    this.factor = iteration !== undefined || options.linearSolver === "cg" ? undefined
-      : Factor.make(model, order);
-    if (options.linearSolver === "automatic" && this.isDear) this.factor = undefined;
-    this.iteration = this.factor === undefined ? iteration ?? new Iteration(model) : undefined;
+    this.device = device ?? "JavaScript";
+    const made = device !== undefined || options.linearSolver === "cg" ? undefined : Factor.make(model, order);
+    this.factor = options.linearSolver === "automatic" && isDear(made) ? undefined : made;
+    this.iteration = device !== undefined ? iteration : this.factor === undefined ? new Iteration(model) : undefined;
     this.few = fits && m <= mostByRows;
-    this.unit = Number.EPSILON;  // of rounding
     this.curvature = this.few && m <= mostCurved && model.isCurved ? new Curvature(this) : undefined;
   }
 
-  /** True where no factor is made unasked. */
-  get isDear() {
-    return !(this.factor?.operations <= dearestFactor);
+  get isDear(): boolean {
+    return isDear(this.factor);
   }
 
-  begin(options, pinned) {
+  begin(options: Options, pinned: Uint8Array): void {
     this.model.columns(pinned, this.pinned);
     this.options = options;
     this.forget();
-    return this;
   }
 
-  forget() {
+  forget(): void {
     this.byRows = false;
     this.length = 0;
     this.scale.fill(0);
   }
 
   /** True if conjugate gradients follow the gradient's decrease: unasked on meshes. */
-  get isLoose() {
+  get isLoose(): boolean {
     const { forcing, linearSolver } = this.options;
     return this.factor === undefined &&
            (forcing === "automatic" ? this.isMesh && linearSolver !== "cg" : forcing === "eisenstat_walker");
   }
 
-  linearize(x, cost) {
+  linearize(x: Float64Array, cost: number): Point | Promise<Point> {
     const { model, g, squares, scale, held, delta } = this, m = model.m;
     model.linearize(x);
     model.gradient(g, squares);
     this.isSummed = false;
-    if (this.factor === undefined) this.iteration.assemble(squares, this.#seesBlocks);
+    this.iteration?.assemble(squares, this.#seesBlocks);
     const point = { cost, gradientMax: 0, gradientNorm: 0, scaledGradientMax: 0, scaledXNorm: 0,
                     scaledStepNorm: 0 };
     const minus = g.map((value, c) => this.pinned[c] !== 0 ? 0 : -value);
     model.plus(x, minus, 1, this.trial);
     let square = 0, scaledX = 0, scaledStep = 0;
+    const { bounds } = model;
     for (let k = 0; k < model.n; ++k) {
-      const c = model.columnOf[k], { lower, upper } = model;
+      const c = model.columnOf[k];
       // The difference would lose the digits of a gradient that is small beside x.
       const v = c < 0 || model.curved[k] !== 0 ? x[k] - this.trial[k]
-        : lower === undefined ? -minus[c] : Math.max(Math.min(-minus[c], x[k] - lower[k]), x[k] - upper[k]);
+        : bounds === undefined ? -minus[c]
+        : Math.max(Math.min(-minus[c], x[k] - bounds.lower[k]), x[k] - bounds.upper[k]);
       point.gradientMax = v === v ? Math.max(point.gradientMax, Math.abs(v)) : NaN;
       square += v * v;
     }
@@ -169,25 +209,25 @@ export class Stepper {
     return point;
   }
 
-  get #seesBlocks() {
-    return this.model.manifolds.length === 0 && this.model.lower === undefined;
+  get #seesBlocks(): boolean {
+    return this.model.manifolds.length === 0 && this.model.bounds === undefined;
   }
 
-  #sum() {
-    if (!this.isSummed) this.factor.assemble();
+  #sum(factor: Factor): void {
+    if (!this.isSummed) factor.assemble();
     this.isSummed = true;
   }
 
-  /** True while an earlier factor serves, and with it the columns that depended on each other then. */
-  get #reuses() {
-    return this.options.reuseFactor === true && this.factored !== undefined;
+  /** The held columns of an earlier factor that serves, and with it the columns that depended on each other then. */
+  get #reused(): Uint8Array | undefined {
+    return this.options.reuseFactor === true ? this.factored : undefined;
   }
 
   /** The diagonal for the damping. */
-  #diagonal() {
+  #diagonal(): Float64Array {
     const { squares } = this;
     if (!this.#seesBlocks) return squares;
-    if (!this.#reuses) this.#findDependent();
+    if (this.#reused === undefined) this.#findDependent();
     const out = squares.slice();
     for (const columns of this.alike) {
       const largest = columns.reduce((most, c) => Math.max(most, squares[c]), 0);
@@ -196,10 +236,10 @@ export class Stepper {
     return out;
   }
 
-  #findDependent() {
+  #findDependent(): void {
     const { nodes } = this.model;
     this.alike = [];
-    if (this.factor !== undefined) this.#sum();
+    if (this.factor !== undefined) this.#sum(this.factor);
     for (let k = 0; k + 1 < nodes.length; ++k) {
       const first = nodes[k], width = nodes[k + 1] - first;
       if (width === 1 || width > widestTested || !this.#block(k, first, width)) continue;
@@ -208,18 +248,18 @@ export class Stepper {
   }
 
   /** Copies the block of JᵀJ of a node to `tested`; false if it is not there. */
-  #block(node, first, width) {
+  #block(node: number, first: number, width: number): boolean {
     if (this.factor !== undefined) {
       this.factor.block(node, width, this.tested);
       return true;
     }
-    const { width: widths, at, blocks } = this.iteration, begin = at[first];
-    if (widths[first] !== width) return false;
+    if (this.iteration === undefined || this.iteration.width[first] !== width) return false;
+    const { at, blocks } = this.iteration, begin = at[first];
     for (let k = 0; k < width * width; ++k) this.tested[k] = blocks[begin + k];
     return true;
   }
 
-  #damp(lambda) {
+  #damp(lambda: number): void {
     const { options: o, scale, squares, damping } = this;
     const least = this.small ? Math.max(o.minLmDiagonal, 1) : o.minLmDiagonal;
     const entries = this.#diagonal();
@@ -234,26 +274,25 @@ export class Stepper {
   }
 
   /** Returns the iterations, or -1 if there is no step. */
-  async #solve(request, paused) {
-    const { g, damping, held, delta, model } = this, m = model.m;
+  async #solve(request: Request, isExact: boolean, paused: Pause): Promise<number> {
+    const { g, damping, held, delta, model, factor } = this, m = model.m, reused = this.#reused;
     this.hidden = 0;
-    if (request.exact) return this.#byRows(false) ? 0 : -1;
-    if (this.iteration !== undefined)
-      return this.iteration.solve(g, damping, held, delta, request, paused);
-    if (this.#reuses && this.factored.every((flag, c) => flag === held[c])) {
+    if (isExact) return this.#byRows(false) ? 0 : -1;
+    if (factor === undefined) return this.iteration?.solve(g, damping, held, delta, request, paused) ?? -1;
+    if (reused?.every((flag, c) => flag === held[c])) {
       const count = await conjugateGradients(
-        model, (r, z) => this.#byFactor(r, z), g, damping, held, delta,
+        model, (r, z) => { z.set(r); factor.solve(z); }, g, damping, held, delta,
         { ...request, inEnergy: true, maxIterations: mostWithFactor }, paused);
       // A step that is not exact enough leads down, too; the next one has a new factor.
       if (count === mostWithFactor) this.factored = undefined;
       if (count >= 0) return count;
     }
     this.factored = undefined;
-    if (!this.byRows) this.#sum();
-    let vanished = this.byRows ? -1 : this.factor.factor(damping, held, !this.small);
+    if (!this.byRows) this.#sum(factor);
+    let vanished = this.byRows ? -1 : factor.factor(damping, held, !this.small);
     if (vanished >= 0) {
       for (let c = 0; c < m; ++c) delta[c] = held[c] === 0 ? -g[c] : 0;
-      this.factor.solve(delta);
+      factor.solve(delta);
       if (vanished > 0) this.hidden = this.#hiddenDecrease();
       if (!delta.every(Number.isFinite)) vanished = -1;
       if (vanished === 0) this.factored = held.slice();
@@ -267,20 +306,15 @@ export class Stepper {
   }
 
   /** Solves with the rows of the Jacobian. Without damping, columns count as they are here. */
-  #byRows(damped) {
+  #byRows(damped: boolean): boolean {
     const { model, damping, held, delta, squares } = this;
     const scale = this.scale.map((s, c) =>
       s > 0 && damped ? s : squares[c] > 0 ? 1 / Math.sqrt(squares[c]) : 1);
     return solveByRows(model, damping, scale, held, delta);
   }
 
-  #byFactor(r, z) {
-    z.set(r);
-    this.factor.solve(z);
-  }
-
   /** By how much the cost could fall further in directions whose pivots vanished. */
-  #hiddenDecrease() {
+  #hiddenDecrease(): number {
     const { model, g, damping, held, delta, image, squares } = this;
     const share = vanishingShare(model.m);
     model.product(delta, image);
@@ -292,7 +326,7 @@ export class Stepper {
     return hidden;
   }
 
-  #decrease() {
+  #decrease(): number {
     const { model, g, delta, image } = this;
     delta[model.m] = 0;
     const square = model.product(delta, image);
@@ -300,37 +334,41 @@ export class Stepper {
     return -this.slope - square / 2;
   }
 
-  cost(x) {
+  cost(x: Float64Array): number | Promise<number> {
     return this.model.cost(x);
   }
 
-  accept(x) {
+  accept(x: Float64Array): void {
     x.set(this.trial);
   }
 
-  move(x, length) {
+  move(x: Float64Array, length: number): number | Promise<number> {
+    return this.#move(x, length);
+  }
+
+  #move(x: Float64Array, length: number): number {
     this.length = length;
     this.model.plus(x, this.delta, length, this.trial);
     return this.model.cost(this.trial);
   }
 
-  async tryStep(x, cost, lambda, tolerance, paused) {
+  /** Tries a step, whose end is then `trial`. */
+  async tryStep(x: Float64Array, cost: number, lambda: number, tolerance: number, paused: Pause): Promise<Trial> {
     this.#damp(lambda);
-    const request = { tolerance, maxIterations: this.options.maxLinearIterations,
-                      inEnergy: !this.isLoose, exact: lambda === 0 };
-    const step = { decrease: NaN, trialCost: NaN, hidden: 0, dampedShare: NaN, iterations: 0 };
-    const iterations = await this.#solve(request, paused);
+    const request = { tolerance, maxIterations: this.options.maxLinearIterations, inEnergy: !this.isLoose };
+    const step = noStep(), isExact = lambda === 0;
+    const iterations = await this.#solve(request, isExact, paused);
     step.hidden = this.hidden;
     if (iterations < 0) return step;
     step.iterations = iterations;
     const decrease = this.#decrease();
     if (!Number.isFinite(decrease)) return step;
     step.decrease = decrease;
-    step.trialCost = this.move(x, 1);
-    if (this.model.corrects && !request.exact && this.factored !== undefined && !this.options.reuseFactor)
+    step.trialCost = this.#move(x, 1);
+    if (this.model.corrects && !isExact && this.factored !== undefined && !this.options.reuseFactor)
       this.#correct(x, cost, step);
     if (this.slope < 0) step.dampedShare = 2 * decrease / -this.slope - 1;
-    if (this.model.lower !== undefined) await this.search(x, cost, step);
+    if (this.model.bounds !== undefined) await this.search(x, cost, step);
     return step;
   }
 
@@ -341,26 +379,26 @@ export class Stepper {
    * leaves. Source: Transtrum and Sethna, Improvements to the Levenberg-Marquardt algorithm for
    * nonlinear least-squares minimization, 2012.
    */
-  #correct(x, cost, step) {
+  #correct(x: Float64Array, cost: number, step: Trial): void {
     const { model, delta, image } = this;
     if (!(step.decrease > 0) || !(cost - step.trialCost < 0.75 * step.decrease)) return;
     const whole = delta.slice();
     model.transposed(model.curvature(delta, this.trial), image);
     for (let c = 0; c < model.m; ++c) image[c] = this.held[c] === 0 ? -image[c] : 0;
-    this.factor.solve(image);
+    this.factor?.solve(image);
     for (let c = 0; c < model.m; ++c) delta[c] += image[c];
-    const other = this.move(x, 1);
+    const other = this.#move(x, 1);
     if (other < step.trialCost) {
       step.trialCost = other;
       this.slope = dot(this.g, delta, model.m);
     } else {
       delta.set(whole);
-      this.move(x, 1);
+      this.#move(x, 1);
     }
   }
 
   /** Shortens a step within bounds until the cost falls enough. */
-  async search(x, cost, step) {
+  async search(x: Float64Array, cost: number, step: Trial): Promise<void> {
     const noise = 64 * this.unit * Math.abs(cost);
     const hidden = Math.abs(step.trialCost - cost) <= noise && Math.abs(this.slope) <= noise;
     let length = 1;
@@ -390,29 +428,32 @@ const outOfReach = verdict("no_convergence", "float32");
  * @param finer makes the stepper that goes on where one ends that is rough, and confirms that end
  * @param fail makes the error of a code and a message
  */
-export async function* minimise(stepper, x, options, changed, instead, finer, fail) {
+export async function* minimise(
+    stepper: Stepper, x: Float64Array, options: Options, changed: (stepper: Stepper) => boolean,
+    instead: (error: unknown) => Stepper, finer: () => Promise<Stepper>,
+    fail: (code: TopogradError["code"], message: string) => TopogradError): AsyncGenerator<Step, Summary, void> {
   const turns = turnsOf(options.signal), { seconds } = turns;
   let aborted = false;
   const paused = async () => aborted = await turns.paused();
   const lost = new LostColumns();
-  let rules, /** @type {any} */ point, iteration = 0, linear = 0, /** @type {any} */ end;
-  let initial, begin, left;  // the first cost; x at the start and before a turn
-  let looked;                // cost at leaveSaddle()
-  let moved = false;         // a step was accepted
-  let radius;                // where the last step was accepted
-  const enter = async (cost) => {
+  const makeRules = () =>
+    new Rules(options, stepper.isLoose, stepper.few, stepper.unit, stepper.curvature !== undefined);
+  let rules = makeRules(), point = noPoint, iteration = 0, linear = 0;
+  let end = undefined as Verdict | undefined;  // that closures set
+  let initial = NaN, begin = x, left = x;      // the first cost; x at the start and before a turn
+  let looked = NaN;                            // cost at leaveSaddle()
+  let moved = false;                           // a step was accepted
+  let radius: number | undefined;              // where the last step was accepted
+  const enter = async (cost: number) => {
     point = await stepper.linearize(x, cost);
     rules.setPoint(point, initial);
   };
-  const restart = () => {
-    rules = new Rules(options, stepper.isLoose, stepper.few, stepper.unit, stepper.curvature !== undefined);
-  };
-  const open = async (least = 0) => {
+  const open = async (least = 0): Promise<void> => {
     const cost = await stepper.cost(x);
     initial = Math.max(least, cost);
     begin = x.slice();
     lost.open = moved = false;
-    restart();
+    rules = makeRules();
     let wrong = Number.isFinite(cost) ? undefined : `the cost of the start is ${cost}`;
     if (wrong === undefined) {
       await enter(cost);
@@ -432,7 +473,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     if (radius !== undefined) rules.region.radius = Math.min(radius, rules.region.largest);
   };
   /** Does work; if the stepper fails, another one goes on from the last accepted point. */
-  const guarded = async (work) => {
+  const guarded = async <T>(work: () => T | Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
     } catch (error) {
@@ -443,16 +484,16 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     }
   };
   /** Asks second derivatives what is left to gain. */
-  const askExactly = async (asked) => {
-    const gain = await stepper.curvature.gain(x, point, asked);
+  const askExactly = async (asked?: [column: number, curvature: number][]) => {
+    const gain = await stepper.curvature?.gain(x, point, asked) ?? Infinity;
     await enter(point.cost);
     rules.setExactGain(gain);
   };
-  const findExactGain = async (change) => {
+  const findExactGain = async (change: number) => {
     if (rules.needsExactGain(change)) await askExactly();
   };
   /** Asks a step without damping, where one costs little, whether it contradicts an end. */
-  const confirmed = async (claimed) => {
+  const confirmed = async (claimed: Verdict | undefined): Promise<Verdict | undefined> => {
     const { functionTolerance, parameterTolerance } = options;
     if (!claimed?.contestable || !stepper.few || !(Math.max(functionTolerance, parameterTolerance) > 0))
       return claimed;
@@ -471,19 +512,19 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   const findNoise = () => {
     if (!stepper.isRough && rules.needsRowNoise) rules.setRowNoise(stepper.model.noise(x));
   };
-  const moveTo = async (to) => {
+  const moveTo = async (to: Float64Array) => {
     x.set(to);
     await enter(await stepper.cost(x));
   };
-  const beginAgain = async (cost) => {
+  const beginAgain = async (cost: number) => {
     stepper.forget();
-    restart();
+    rules = makeRules();
     await enter(cost);
     rules.openPoint();
     end = undefined;
   };
   /** Goes on with these columns where they began, if they were there. */
-  const turn = async (here, columns, squares) => {
+  const turn = async (here: Verdict, columns: number[], squares: Float64Array) => {
     if (!lost.mayTurn || iteration >= options.maxIterations) return false;
     const { cost } = point, { scalarOf } = stepper.model;
     for (const c of columns) x[scalarOf[c]] = begin[scalarOf[c]];
@@ -501,7 +542,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   const reconsider = async () => {
     const ended = end !== undefined, converged = end?.status === "convergence";
     if (!(stepper.few || stepper.factor !== undefined) || (ended && !converged && !lost.open)) return false;
-    const { squares, model } = stepper, columns = [];
+    const { squares, model } = stepper, columns: number[] = [];
     for (let c = 0; c < model.m && (converged || !ended); ++c) {
       const k = model.scalarOf[c];
       if (k >= 0 && LostColumns.mayBeLost(squares[c], x[k] - begin[k], point.cost)) columns.push(c);
@@ -535,7 +576,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
         looked === cost || !(cost > 0) || iteration >= options.maxIterations)
       return false;
     looked = cost;
-    const flat = [], from = x.slice(), nowhere = !moved && point.gradientMax === 0;
+    const flat: number[] = [], from = x.slice(), nowhere = !moved && point.gradientMax === 0;
     for (let c = 0; c < model.m; ++c) {
       const k = model.scalarOf[c], size = Math.max(Math.abs(x[k]), Math.abs(x[k] - begin[k]));
       if (k >= 0 && pinned[c] === 0 && (nowhere || LostColumns.hasVanished(squares[c], size, cost))) flat.push(k);
@@ -545,11 +586,12 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     const least = Math.max(rules.leastContradiction, 64 * stepper.unit * cost);
     let best = await stepper.curvature?.escape(x, point, least, dependent);
     if (best === undefined && !dependent) {
-      const move = (direction, length) => {
+      const move = (direction: Direction, length: number) => {
         x.set(from);
         for (const [k, factor] of direction) {
           x[k] += factor * length;
-          if (model.lower !== undefined) x[k] = Math.min(Math.max(x[k], model.lower[k]), model.upper[k]);
+          if (model.bounds !== undefined)
+            x[k] = Math.min(Math.max(x[k], model.bounds.lower[k]), model.bounds.upper[k]);
         }
       };
       const found = await stepBeside(flat, cost, least, (...step) => (move(...step), stepper.cost(x)));
@@ -571,8 +613,8 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
   };
   /** A step of second derivatives: true if it is taken. */
   const curve = async () => {
-    const before = point.cost, found = await stepper.curvature.step(x, point, rules.exactTries);
-    if (rules.acceptsExact(found === undefined ? 0 : before - found.cost)) {
+    const before = point.cost, found = await stepper.curvature?.step(x, point, rules.exactTries);
+    if (rules.acceptsExact(found === undefined ? 0 : before - found.cost) && found !== undefined) {
       x.set(found.x);
       await enter(found.cost);
       rules.openPoint();
@@ -582,13 +624,13 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     return false;
   };
   /** One step with its decision; undefined if the caller has ended the solve. */
-  const advance = async () => {
+  const advance = async (): Promise<Step | undefined> => {
     if (changed(stepper)) {
       await open();
       end = rules.checkLimits(seconds(), iteration);
       if (end !== undefined) return undefined;
     }
-    const told = async (accepted, linearIterations) => {
+    const told = async (accepted: boolean, linearIterations: number): Promise<Step> => {
       end ??= await confirmed(rules.checkLimits(seconds(), iteration));
       while ((end !== undefined || rules.isStuck) && await reconsider())
         end = await confirmed(rules.checkLimits(seconds(), iteration));
@@ -606,7 +648,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
     }
     const step = await stepper.tryStep(x, point.cost, rules.lambda, rules.forcing.tolerance, paused);
     if (aborted) return undefined;
-    if (stepper.model.lower === undefined) await rescale(stepper, rules, x, step);
+    if (stepper.model.bounds === undefined) await rescale(stepper, rules, x, step);
     ++iteration;
     linear += step.iterations;
     const facts = rules.judge(step), accepted = rules.accepts(facts);
@@ -665,7 +707,7 @@ export async function* minimise(stepper, x, options, changed, instead, finer, fa
            linearSolver: stepper.factor === undefined ? "cg" : "factor" };
 }
 
-async function rescale(stepper, rules, x, step) {
+async function rescale(stepper: Stepper, rules: Rules, x: Float64Array, step: Trial): Promise<void> {
   const length = rules.otherLength(step);
   if (length === undefined) return;
   const cost = await stepper.move(x, length);
