@@ -7,7 +7,7 @@ function(append_file path part)
   get_filename_component(name ${path} NAME)
   if(name STREQUAL package.json)  # it lies beside the module, which is compiled
     string(REPLACE "/dist/" "/" text "${text}")
-    string(REGEX REPLACE "\n    \"(build|prepack)\": [^\n]*" "" text "${text}")
+    string(REGEX REPLACE "\n    \"(build|prepack|pretest)\": [^\n]*" "" text "${text}")
   endif()
   # Compilers limit the length of one literal.
   string(LENGTH "${text}" length)
