@@ -192,8 +192,8 @@ Rho arctan_at(double s, double a, double) {
 
 Rho tukey_at(double s, double a, double) {
   const double b = a * a, t = s / b;
-  return s <= b ? Rho{s * (1 - t + t * t / 3), (1 - t) * (1 - t), -2 * (1 - t) / b}
-                : Rho{b / 3, 0, 0};
+  return s > b ? Rho{b / 3, 0, 0}
+               : Rho{s * (1 - t + t * t / 3), (1 - t) * (1 - t), -2 * (1 - t) / b};
 }
 
 Rho tolerant_at(double s, double a, double b) {

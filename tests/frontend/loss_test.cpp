@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace topograd {
 namespace {
@@ -104,6 +105,15 @@ TEST(Loss, FormulasArePublishedOnes) {
         expect_close(traced[k], expected[k], s, k);
       }
     }
+  }
+}
+
+// A residual that is NaN is no outlier.
+TEST(Loss, NanStaysNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Row& row : rows()) {
+    EXPECT_TRUE(std::isnan(row.loss.evaluate(nan)[0])) << row.name;
+    EXPECT_TRUE(std::isnan(by_program(row.loss, nan)[0])) << row.name;
   }
 }
 
