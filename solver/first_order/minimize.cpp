@@ -94,7 +94,7 @@ bool ExactEnd::denies(std::span<const double> x, const Summary& summary, double 
       }))
     return false;
   const double noise = residual_rounding(problem_, x, options_.precision)
-                           .noise(static_cast<double>(problem_.model.rows));
+                           .noise(static_cast<double>(problem_.model.rows), options_.precision);
   if (promised <= noise) return false;
   const ColumnFacts columns = columns_at(x, summary.final_cost);
   const double unit = rounding_unit(options_.precision);
@@ -134,7 +134,8 @@ std::optional<ExactStep> ExactEnd::leave_saddle(std::span<const double> x,
                                  .columns = columns,
                                  .by_columns = false,
                                  .dependent = few,
-                                 .nowhere = nowhere})
+                                 .nowhere = nowhere,
+                                 .foretold = summary.num_successful_steps > 0})
       .step;
 }
 

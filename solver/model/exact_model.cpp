@@ -8,6 +8,8 @@
 #include "../step_control/convergence.hpp"
 #include "../step_control/lost_columns.hpp"
 #include "../step_control/negative_curvature.hpp"
+#include "block_turns.hpp"
+#include "local_costs.hpp"
 #include "model.hpp"
 #include "nonfinite.hpp"
 
@@ -31,63 +33,11 @@
 namespace topograd {
 namespace {
 
-/// Evaluates, of a model in this process, the residual blocks that read chosen unknowns alone: in
-/// double, on the CPU, for every engine.
-class LocalCosts {
- public:
-  /// Finds the blocks that read each of these unknowns.
-  ///
-  ///   model     outlives it; without shares
-  ///   unknowns  ascending; outlive it
-  ///
-  /// Cost: reads all indices of parameters.
-  LocalCosts(const ProblemModel& model, std::span<const std::uint32_t> unknowns);
-
-  /// Blocks, by number through all terms, ascending.
-  using Blocks = std::vector<std::uint32_t>;
-  /// The blocks that read unknown number k.
-  std::span<const std::uint32_t> readers(std::size_t k) const {
-    return std::span(readers_).subspan(start_[k], start_[k + 1] - start_[k]);
-  }
-  /// The unknowns that a block reads, by scalar; repeats some.
-  std::vector<std::uint32_t> reads(std::uint32_t block) const;
-  std::size_t blocks() const { return first_.back(); }
-
-  /// Costs of some blocks with some unknowns changed.
-  struct Probe {
-    std::span<const std::uint32_t> blocks;
-    std::span<const std::uint32_t> unknowns;  ///< by scalar
-    std::span<const double> values;           ///< of these
-  };
-  ///   x  the other unknowns
-  std::vector<double> costs(std::span<const double> x, std::span<const Probe> probes) const;
-  /// Squares of the norms of the unknowns' columns at x.
-  std::vector<double> squares(std::span<const double> x) const;
-
- private:
-  struct Table;
-  /// Calls visit(term, probe, block, columns, i): the outputs for the block are number i of each
-  /// column.
-  template <class Visit>
-  void evaluate(runtime::Pass pass, std::span<const double> x, std::span<const Probe> probes,
-                const Visit& visit) const;
-
-  const ProblemModel& model_;
-  std::vector<std::uint32_t> first_;    // block of each term, and the number of blocks
-  std::vector<std::size_t> start_;      // in readers_, by unknown
-  std::vector<std::uint32_t> readers_;  // blocks
-  std::span<const std::uint32_t> unknowns_;
-};
-
 /// Unknowns, and all residual blocks that read one of them.
 struct UnknownGroup {
   std::vector<std::uint32_t> unknowns;  ///< by scalar, ascending
   LocalCosts::Blocks blocks;
 };
-
-constexpr std::uint32_t kUnread = std::numeric_limits<std::uint32_t>::max();
-// Blocks of a term that are evaluated at once.
-constexpr std::size_t kAtOnce = std::size_t{1} << 16;
 
 /// Divides unknowns around some of them into groups.
 class Grouping {
@@ -159,119 +109,6 @@ class Grouping {
   std::uint32_t count_ = 0;
 };
 
-/// Leaves of blocks of one term, and where each of them comes from.
-struct LocalCosts::Table {
-  runtime::Rows rows;
-  std::vector<std::uint32_t> probe, block;
-
-  void add(const runtime::Rows& row, std::size_t of_probe, std::uint32_t of_block) {
-    const auto append = [](runtime::Columns& to, const runtime::Columns& from) {
-      to.resize(from.size());
-      for (std::size_t c = 0; c < from.size(); ++c) to[c].push_back(from[c][0]);
-    };
-    append(rows.parameters, row.parameters);
-    append(rows.data, row.data);
-    append(rows.uniforms, row.uniforms);
-    ++rows.count;
-    probe.push_back(static_cast<std::uint32_t>(of_probe));
-    block.push_back(of_block);
-  }
-};
-
-LocalCosts::LocalCosts(const ProblemModel& model, std::span<const std::uint32_t> unknowns)
-    : model_(model), first_(1), start_(unknowns.size() + 1), unknowns_(unknowns) {
-  std::vector<std::uint32_t> number(model.model.scalars, kUnread);
-  for (std::uint32_t k = 0; k < unknowns.size(); ++k) number[unknowns[k]] = k;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> found;  // unknown, block
-  for (const runtime::Term& term : model.model.terms) {
-    const ir::Batch& batch = *term.batch;
-    for (std::size_t i = 0; i < batch.size(); ++i)
-      for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot)
-        if (const std::uint32_t k = number[batch.index(i, slot)]; k != kUnread)
-          found.emplace_back(k, first_.back() + static_cast<std::uint32_t>(i));
-    first_.push_back(first_.back() + static_cast<std::uint32_t>(batch.size()));
-  }
-  std::ranges::sort(found);
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  for (const auto& [unknown, block] : found) {
-    readers_.push_back(block);
-    start_[unknown + 1] = readers_.size();
-  }
-  for (std::size_t k = 0; k < unknowns.size(); ++k)
-    start_[k + 1] = std::max(start_[k], start_[k + 1]);
-}
-
-std::vector<std::uint32_t> LocalCosts::reads(std::uint32_t block) const {
-  const auto next = std::ranges::upper_bound(first_, block);
-  const auto t = static_cast<std::size_t>(next - first_.begin()) - 1;
-  const ir::Batch& batch = *model_.model.terms[t].batch;
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot)
-    out.push_back(batch.index(block - first_[t], slot));
-  return out;
-}
-
-template <class Visit>
-void LocalCosts::evaluate(runtime::Pass pass, std::span<const double> x,
-                          std::span<const Probe> probes, const Visit& visit) const {
-  const std::unique_ptr<runtime::RowRunner> runner =
-      runtime::cpu::make_row_runner(runtime::Precision::f64);
-  const std::size_t terms = model_.model.terms.size();
-  std::vector<ir::Program> programs(terms);
-  std::vector<Table> tables(terms);
-  const auto run = [&](std::size_t t) {
-    Table& table = tables[t];
-    if (table.rows.count == 0) return;
-    const runtime::Term& term = model_.model.terms[t];
-    const ir::Program& f = term.topology->program;
-    if (programs[t].outputs.empty())
-      programs[t] = runtime::pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss);
-    const runtime::Columns columns = runner->run(programs[t], table.rows);
-    for (std::size_t i = 0; i < table.rows.count; ++i)
-      visit(t, table.probe[i], table.block[i], columns, i);
-    table = {};
-  };
-  std::vector<double> there(x.begin(), x.end());
-  for (std::size_t p = 0; p < probes.size(); ++p) {
-    const Probe& probe = probes[p];
-    for (std::size_t k = 0; k < probe.unknowns.size(); ++k)
-      there[probe.unknowns[k]] = probe.values[k];
-    std::size_t t = 0;
-    for (const std::uint32_t block : probe.blocks) {
-      while (block >= first_[t + 1]) ++t;
-      tables[t].add(rows_of(model_.model, model_.model.terms[t], there, block - first_[t], 1), p,
-                    block);
-      if (tables[t].rows.count == kAtOnce) run(t);
-    }
-    for (const std::uint32_t unknown : probe.unknowns) there[unknown] = x[unknown];
-  }
-  for (std::size_t t = 0; t < terms; ++t) run(t);
-}
-
-std::vector<double> LocalCosts::costs(std::span<const double> x,
-                                      std::span<const Probe> probes) const {
-  std::vector<double> out(probes.size());
-  evaluate(runtime::Pass::cost, x, probes,
-           [&](std::size_t, std::uint32_t probe, std::uint32_t, const runtime::Columns& columns,
-               std::size_t i) { out[probe] += columns[0][i]; });
-  return out;
-}
-
-std::vector<double> LocalCosts::squares(std::span<const double> x) const {
-  std::vector<Probe> probes(unknowns_.size());
-  for (std::size_t k = 0; k < probes.size(); ++k) probes[k] = {readers(k), {}, {}};
-  std::vector<double> out(probes.size());
-  evaluate(runtime::Pass::diagonal, x, probes,
-           [&](std::size_t t, std::uint32_t probe, std::uint32_t block,
-               const runtime::Columns& columns, std::size_t i) {
-             const ir::Batch& batch = *model_.model.terms[t].batch;
-             for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot)
-               if (batch.index(block - first_[t], slot) == unknowns_[probe])
-                 out[probe] += columns[slot][i];
-           });
-  return out;
-}
-
 /// Groups of at most `most` unknowns around seeds; no residual block reads unknowns of two groups.
 /// Each one begins at a seed, goes on with the seeds that share blocks with it, and then with other
 /// unknowns of its blocks. Seeds that share blocks with a full group are in none.
@@ -341,6 +178,42 @@ std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
                                          std::span<const UnknownGroup> groups, std::size_t all) {
   return matrix_of(groups, all,
                    [&](auto p, auto out) { runtime::second_derivatives(engine).hvp(p, out); });
+}
+
+/// Sets entries of the Hessian to 0 that are no more than the rounding of their sums over the
+/// instances: units of the unknowns make a number of anything.
+///
+///   unknowns  of its rows, ascending
+///   unit      relative rounding unit of the engine's numbers
+void drop_rounding(runtime::Engine& engine, const runtime::Model& model,
+                   std::span<const std::uint32_t> unknowns, double unit, Eigen::MatrixXd& hessian) {
+  constexpr double kRoundings = 16;
+  constexpr std::size_t kMostNumbers = std::size_t{1} << 22;
+  const auto row_of = [&](std::uint32_t scalar) -> Eigen::Index {
+    const auto found = std::ranges::lower_bound(unknowns, scalar);
+    return found != unknowns.end() && *found == scalar ? found - unknowns.begin() : -1;
+  };
+  Eigen::MatrixXd sizes = Eigen::MatrixXd::Zero(hessian.rows(), hessian.cols());
+  std::vector<double> values;
+  for (std::size_t t = 0; t < model.terms.size(); ++t) {
+    const ir::Batch& batch = *model.terms[t].batch;
+    const std::size_t slots = batch.parameter_columns(), pairs = slots * (slots + 1) / 2;
+    if (pairs * batch.size() > kMostNumbers) return;
+    values.resize(pairs * batch.size());
+    runtime::second_derivatives(engine).hessian(t, false, values);
+    for (std::size_t i = 0, at = 0; i < batch.size(); ++i) {
+      for (std::uint32_t s = 0; s < slots; ++s) {
+        const Eigen::Index row = row_of(batch.index(i, s));
+        for (std::uint32_t other = s; other < slots; ++other, ++at) {
+          const Eigen::Index column = row_of(batch.index(i, other));
+          if (row < 0 || column < 0) continue;
+          sizes(row, column) += std::abs(values[at]);
+          if (row != column || s != other) sizes(column, row) += std::abs(values[at]);
+        }
+      }
+    }
+  }
+  hessian = (hessian.array().abs() > kRoundings * unit * sizes.array()).select(hessian, 0.0);
 }
 
 /// Numbers of these scalars.
@@ -416,6 +289,10 @@ class Beside {
         squares_(at.columns.squares) {}
 
   BesideEnd look() {
+    if (at_.ended && problem_.problem->has_manifolds()) {
+      if (std::optional<ExactStep> turned = turn()) return {std::move(turned), true};
+      if (model_.manifolds == nullptr) return {};
+    }
     std::vector<std::uint32_t> vanished = at_.nowhere ? moving_unknowns(model_) : find_vanished();
     std::vector<std::uint32_t> kinks;
     if (!at_.nowhere)
@@ -433,6 +310,18 @@ class Beside {
   }
 
  private:
+  std::optional<ExactStep> turn() {
+    std::optional<std::vector<double>> x = turned_blocks(problem_, {.x = x_,
+                                                                    .start = at_.start,
+                                                                    .cost = at_.cost,
+                                                                    .least = at_.least,
+                                                                    .foretold = at_.foretold});
+    if (!x) return std::nullopt;
+    std::optional<ExactStep> step = taken(std::move(*x));
+    engine_.set_point(x_);
+    return step;
+  }
+
   /// If columns are not known, the gradient says of most that they have not vanished.
   std::vector<std::uint32_t> find_vanished() {
     const bool known = !squares_.empty();
@@ -497,7 +386,9 @@ class Beside {
           matrix_of(groups, x_.size(), [this](auto p, auto out) { engine_.jtjp(p, out); }).front();
       if (!normal.allFinite() || !has_dependent_columns(normal)) return std::nullopt;
     }
-    const std::vector<Eigen::MatrixXd> hessians = hessians_of(engine_, groups, x_.size());
+    std::vector<Eigen::MatrixXd> hessians = hessians_of(engine_, groups, x_.size());
+    if (!local && !groups.empty() && engine_.backend() == runtime::Backend::cpu)
+      drop_rounding(engine_, model_, scalars, at_.unit, hessians.front());
     std::vector<double> x = x_;
     bool found = false;
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -510,9 +401,58 @@ class Beside {
                           .noise = {}};
       if (at_.by_columns && !squares_.empty()) here.squares = gather(squares_, unknowns);
       const auto descent = negative_curvature(here, at_.unit);
-      if (descent) found |= search_along(groups[g], *descent, local ? &*local : nullptr, x);
+      if (!descent) continue;
+      const LocalCosts* const costs = local ? &*local : nullptr;
+      found |= search_along(groups[g], *descent, costs, x) ||
+               search_in_planes(groups[g], here, costs, x);
     }
     return found ? taken(std::move(x)) : std::nullopt;
+  }
+
+  /// Looks along negative curvatures of two unknowns at a time. Where an entry of the Hessian is
+  /// next to nothing beside its unknowns' own curvatures, as that of two factors whose product
+  /// nothing asks for yet, the least eigenvalue of all leads too far along one of them.
+  bool search_in_planes(const UnknownGroup& group, const QuadraticModel& all,
+                        const LocalCosts* local, std::vector<double>& x) {
+    constexpr std::size_t kMostPlanes = 16;
+    // Exponents of the ratios of two steps that are tried where the curvature is that of their
+    // product alone, which knows no units.
+    constexpr int kMostExponent = 60, kExponentStep = 10;
+    const Eigen::Index n = all.hessian.rows();
+    const Eigen::VectorXd largest = all.hessian.cwiseAbs().rowwise().maxCoeff();
+    struct Plane {
+      Eigen::Index i, j;
+      double share;  // of the entry in the largest ones of its rows
+    };
+    std::vector<Plane> planes;
+    for (Eigen::Index i = 0; i < n; ++i)
+      for (Eigen::Index j = 0; j < i; ++j)
+        if (const double entry = all.hessian(i, j); entry != 0)
+          planes.push_back({i, j, std::abs(entry / largest[i]) * std::abs(entry / largest[j])});
+    std::ranges::stable_sort(planes, std::ranges::greater(), &Plane::share);
+    planes.resize(std::min(planes.size(), kMostPlanes));
+    for (const Plane& plane : planes) {
+      const std::array<Eigen::Index, 2> at = {plane.i, plane.j};
+      QuadraticModel part{.unknowns = {},
+                          .gradient = all.gradient(at),
+                          .hessian = all.hessian(at, at),
+                          .squares = all.squares(at),
+                          .normal = {},
+                          .noise = {}};
+      if (all.normal.size() > 0) part.normal = all.normal(at, at);
+      const std::optional<NegativeCurvature> way = negative_curvature(part, at_.unit);
+      if (!way) continue;
+      const bool product = part.hessian(0, 0) == 0 && part.hessian(1, 1) == 0;
+      const int most = product ? kMostExponent : 0;
+      for (int k = 0; k <= 2 * most; k += kExponentStep) {
+        const int exponent = k <= most ? k : most - k;
+        NegativeCurvature there{.direction = Eigen::VectorXd::Zero(n), .curvature = way->curvature};
+        there.direction[plane.i] = std::ldexp(way->direction[0], exponent);
+        there.direction[plane.j] = std::ldexp(way->direction[1], -exponent);
+        if (search_along(group, there, local, x)) return true;
+      }
+    }
+    return false;
   }
 
   std::size_t count_reads() const {
@@ -672,9 +612,7 @@ std::optional<ExactStep> exact_step(runtime::Engine& engine, const ProblemModel&
 }
 
 BesideEnd leave_saddle(runtime::Engine& engine, const ProblemModel& model, const EndFacts& at) {
-  const bool known =
-      is_expression(model) && (!model.problem->has_manifolds() || model.model.manifolds != nullptr);
-  return known && at.cost > 0 ? Beside(engine, model, at).look() : BesideEnd();
+  return is_expression(model) && at.cost > 0 ? Beside(engine, model, at).look() : BesideEnd();
 }
 
 }  // namespace topograd

@@ -76,6 +76,8 @@ struct EndFacts {
   bool dependent = false;
   /// The gradient is exactly 0 at the start, which may be that of all unknowns together.
   bool nowhere = false;
+  bool ended = true;      ///< the minimisation claims a minimum
+  bool foretold = false;  ///< TurnFacts::foretold
 };
 
 /// The answer of a search beside such a point.
@@ -90,7 +92,7 @@ struct BesideEnd {
 /// or depend on each other, and at kinks of residuals from which the cost falls.
 ///
 /// Nothing is found for residuals on the host, branches and models of several processes.
-/// Blocks on manifolds do not move.
+/// Blocks on manifolds move by turned_blocks() alone, where a minimum is claimed.
 ///
 /// Up to kMostCurved unknowns are taken together. Of more, those around vanished columns are taken
 /// in groups of kMostCurved that share no residuals. Then the costs are those of the residuals that

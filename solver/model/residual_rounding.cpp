@@ -124,13 +124,16 @@ std::string ResidualRounding::text() const {
       rounding, residuals);
 }
 
-double ResidualRounding::noise(double rows) const {
-  return rows * rounding * (residuals + rounding / 2);
+double ResidualRounding::noise(double rows, Precision precision) const {
+  constexpr double kFewRoundings = 64;
+  const double least = kFewRoundings * (rounding + rounding_unit(precision) * terms);
+  return residuals <= least ? rows * std::pow(std::max(residuals, rounding), 2)
+                            : rows * rounding * (residuals + rounding / 2);
 }
 
 ResidualRounding residual_rounding(const ProblemModel& model, std::span<const double> x,
-                                   Precision precision) {
-  const ResidualRounding few = look(model, x, precision, kFew, false).means();
+                                   Precision precision, bool by_terms) {
+  const ResidualRounding few = look(model, x, precision, kFew, by_terms).means();
   if (!(few.rounding > kHides / 4 * few.residuals)) return few;
   return look(model, x, precision, kMany, true).means();
 }

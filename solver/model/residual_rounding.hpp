@@ -27,15 +27,18 @@ struct ResidualRounding {
   bool is_all() const;
   /// "; rounding hides the minimum: …".
   std::string text() const;
-  /// Returns by how much rounding may change the cost of this many rows.
-  double noise(double rows) const;
+  /// Returns by how much rounding of residuals may change the cost of this many rows: by all of it,
+  /// where residuals are no more than a few roundings of themselves and of the unknowns.
+  double noise(double rows, Precision precision) const;
 };
 
 /// Looks at a few rows of each term, and at more of them if they round by much. Rows of opaque code
 /// and those whose data are on a device do not count, nor do losses.
 ///
+///   by_terms  `terms` is wanted also where the residuals round by little
+///
 /// Cost: a few dozen rows, evaluated one by one.
 ResidualRounding residual_rounding(const ProblemModel& model, std::span<const double> x,
-                                   Precision precision);
+                                   Precision precision, bool by_terms = false);
 
 }  // namespace topograd

@@ -336,7 +336,9 @@ void Minimizer::step(Engines& engines, StepSolver& solver) {
     summary_.num_nonfinite_steps += facts.nonfinite ? 1 : 0;
     if (facts.valid) find_exact_gain(engines, solver, facts.change);
     find_row_noise(engine);
-    end(confirmed(engines, solver, rules_.refuse(facts, report, share)));
+    Verdict refused = rules_.refuse(facts, report, share);
+    if (refused.end == End::no_usable_step) refused = measured(engines, refused);
+    end(confirmed(engines, solver, refused));
   }
   iteration.cost = point().cost;
   record(iteration);
@@ -501,14 +503,18 @@ void Minimizer::check_bounds(Engines& engines, StepSolver& solver) {
                 rules_.check_limits(control_.elapsed() - summary_.resumed_seconds,
                                     summary_.num_iterations())));
   if (control_.finished()) return;
-  Verdict radius = rules_.check_radius();
-  if (radius.end == End::kink && model_.shares == nullptr) {
-    std::vector<double> x(model_.model.scalars);
-    engines.here().point(x);
-    radius = rules_.check_radius(residual_rounding(model_, x, options_.precision)
-                                     .noise(static_cast<double>(model_.model.rows)));
-  }
-  end(radius);
+  const Verdict radius = rules_.check_radius();
+  end(radius.end == End::kink ? measured(engines, radius) : radius);
+}
+
+/// No step lowers the cost; where what they promise is the rounding of the residuals, that is why.
+Verdict Minimizer::measured(Engines& engines, const Verdict& verdict) {
+  if (model_.shares != nullptr) return verdict;
+  std::vector<double> x(model_.model.scalars);
+  engines.here().point(x);
+  return rules_.check_promise(
+      verdict, residual_rounding(model_, x, options_.precision, true)
+                   .noise(static_cast<double>(model_.model.rows), options_.precision));
 }
 
 // A step of strong directions may be small while damping still shortens that of weak ones. For a
@@ -621,6 +627,7 @@ bool Minimizer::turn(Engines& engines, StepSolver& solver, const Verdict& verdic
   }
   lost_columns_.turn(cost, verdict);
   begin_again(engines, solver);
+  if (back == first_) rules_.begin_short();
   return true;
 }
 
@@ -638,6 +645,23 @@ void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
   steps_before_ = summary_.num_successful_steps;
   control_.go_on();
 }
+
+namespace {
+
+/// One of the last steps gained about what it promised.
+bool foretold(const Summary& summary) {
+  constexpr int kLast = 3;
+  constexpr double kAbout = 0.5;
+  int seen = 0;
+  for (auto step = summary.iterations.rbegin(); step != summary.iterations.rend(); ++step) {
+    if (!step->step_is_successful || step->iteration == 0) continue;
+    if (std::abs(step->relative_decrease - 1) <= kAbout) return true;
+    if (++seen == kLast) break;
+  }
+  return false;
+}
+
+}  // namespace
 
 /// A gradient of zero says nothing where unknowns are at the zero of a square or at a kink, or
 /// where columns depend on each other: goes on from a point of lower cost beside such a point.
@@ -671,7 +695,9 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
        .unit = rounding_unit(options_.precision),
        .columns = {.squares = {squares.begin(), squares.end()}, .noise = {}},
        .dependent = dependent,
-       .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0});
+       .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0,
+       .ended = ended,
+       .foretold = foretold(summary_)});
   if (!beside.step) {
     // Nothing is asked of the point of an end again.
     if (beside.looked && !ended) linearize(engines, solver);

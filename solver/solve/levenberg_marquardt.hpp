@@ -99,6 +99,7 @@ class Minimizer {
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
   void check_bounds(Engines& engines, StepSolver& solver);
+  Verdict measured(Engines& engines, const Verdict& verdict);
   StepRules make_rules() const;
   void set_forcing(Engines& engines, StepSolver& solver);
   /// Unknowns whose columns may have vanished since the start.

@@ -68,30 +68,49 @@ Eigen::MatrixXd diagonalise(Eigen::MatrixXd& a) {
   return vectors;
 }
 
+/// The least eigenvalue of H, whose largest entry is about 1, and its direction.
+NegativeCurvature least_eigenvalue(Eigen::MatrixXd hessian) {
+  const Eigen::MatrixXd vectors = diagonalise(hessian);
+  Eigen::Index least = 0;
+  for (Eigen::Index k = 1; k < hessian.rows(); ++k)
+    if (hessian(k, k) < hessian(least, least)) least = k;
+  return {.direction = vectors.col(least), .curvature = hessian(least, least)};
+}
+
+void turn_down(NegativeCurvature& way, const Eigen::VectorXd& gradient) {
+  double slope = 0;
+  for (Eigen::Index k = 0; k < gradient.size(); ++k) slope += way.direction[k] * gradient[k];
+  if (slope > 0) way.direction = -way.direction;
+}
+
 }  // namespace
 
 std::optional<NegativeCurvature> negative_curvature(const QuadraticModel& at, double unit) {
   if (!at.hessian.allFinite() || at.hessian.rows() == 0) return std::nullopt;
   const Eigen::VectorXd units = row_units(at.hessian);
   if (!units.allFinite()) return std::nullopt;
-  Eigen::MatrixXd scaled = units.asDiagonal() * at.hessian * units.asDiagonal();
-  const Eigen::MatrixXd vectors = diagonalise(scaled);
-  Eigen::Index least = 0;
-  for (Eigen::Index k = 1; k < scaled.rows(); ++k)
-    if (scaled(k, k) < scaled(least, least)) least = k;
-  if (!(scaled(least, least) < -kLeastCurvature * static_cast<double>(scaled.rows()) * unit))
+  NegativeCurvature out = least_eigenvalue(units.asDiagonal() * at.hessian * units.asDiagonal());
+  if (!(out.curvature < -kLeastCurvature * static_cast<double>(units.size()) * unit))
     return std::nullopt;
-  NegativeCurvature out{.direction = units.cwiseProduct(vectors.col(least)),
-                        .curvature = scaled(least, least)};
-  double slope = 0, columns = 0;
-  for (Eigen::Index k = 0; k < out.direction.size(); ++k) {
-    slope += out.direction[k] * at.gradient[k];
+  out.direction = units.cwiseProduct(out.direction);
+  double columns = 0;
+  for (Eigen::Index k = 0; k < out.direction.size(); ++k)
     columns += std::abs(out.direction[k]) * std::sqrt(at.squares[k]);
-  }
   const double explained =
       at.normal.size() > 0 ? out.direction.dot(at.normal * out.direction) : columns * columns;
   if (explained > -out.curvature) return std::nullopt;
-  if (slope > 0) out.direction = -out.direction;
+  turn_down(out, at.gradient);
+  return out;
+}
+
+std::optional<NegativeCurvature> least_curvature(const Eigen::MatrixXd& hessian,
+                                                 const Eigen::VectorXd& gradient, double bound) {
+  const double largest = hessian.size() > 0 ? hessian.cwiseAbs().maxCoeff() : 0;
+  if (!(largest > 0) || !std::isfinite(largest)) return std::nullopt;
+  NegativeCurvature out = least_eigenvalue(hessian / largest);
+  out.curvature *= largest;
+  if (!(out.curvature < bound)) return std::nullopt;
+  turn_down(out, gradient);
   return out;
 }
 

@@ -30,6 +30,10 @@ struct NegativeCurvature {
 /// for the units; Golub, Van Loan, Matrix Computations, section 8.5, for Jacobi's rotations.
 std::optional<NegativeCurvature> negative_curvature(const QuadraticModel& at, double unit);
 
+/// The direction of the least eigenvalue of H as it is; none if that is not below `bound` < 0.
+std::optional<NegativeCurvature> least_curvature(const Eigen::MatrixXd& hessian,
+                                                 const Eigen::VectorXd& gradient, double bound);
+
 /// True if a column that is not zero is a combination of others but for rounding.
 ///
 ///   normal  JᵀJ

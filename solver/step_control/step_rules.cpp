@@ -258,6 +258,12 @@ void StepRules::start(double cost) {
       TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit, dogleg);
 }
 
+void StepRules::begin_short() {
+  constexpr double kShort = 1e-6;
+  region_.restart(kShort * region_.radius());
+  undamped_ = false;
+}
+
 void StepRules::set_point(const runtime::PointReport& point, double initial_cost, double judged) {
   point_ = point;
   judged_gradient_ = judged;
@@ -303,15 +309,20 @@ bool StepRules::still_falls() const {
   return last_change_ > share * least_cost_ && point_.cost > share * last_change_;
 }
 
-Verdict StepRules::check_radius(double measured) const {
+Verdict StepRules::check_radius() const {
   const double least = options_->min_trust_region_radius * radius_unit_;
   if (!(region_.radius() <= least)) return {};
-  const double noise = std::max(rounding_noise(), measured);
   // What ends a minimisation within augmented_lagrangian is judged there.
   if (!options_->scale_free || terms_.penalties)
     return {End::least_radius, region_.radius(), least};
-  if (first_trial_.expected <= noise) return {End::rounding_of_cost, first_trial_.expected, noise};
-  return {End::kink};
+  return check_promise({End::kink}, rounding_noise());
+}
+
+Verdict StepRules::check_promise(const Verdict& verdict, double noise) const {
+  const double most = std::max(rounding_noise(), noise);
+  const double promised = std::fmin(first_trial_.expected, point_.cost);  // no step gains more
+  if (!(promised <= most)) return verdict;
+  return {End::rounding_of_cost, promised, most};
 }
 
 double StepRules::lambda() const {
@@ -608,6 +619,11 @@ Verdict StepRules::check_taken(const StepFacts& facts, const StepReport& report,
   const double step = o.scale_free ? point_.scaled_step_norm : report.step_norm;
   const double step_bound =
       tolerance * (o.scale_free ? residual_norm(before.cost) : before.x_norm + tolerance);
+  way_ += step;
+  // The cost of a minimum that unknowns reach at 0 goes on to fall, with ever smaller steps.
+  const double digits = rounding_unit(o.precision) * way_;
+  if (o.scale_free && step <= digits && point_.cost <= kZero * initial_cost_)
+    return {End::step, step, digits};
   const bool promises = o.scale_free && o.function_tolerance > 0 && last.decrease > cost_bound;
   const bool costs_settle = std::fabs(facts.change) <= cost_bound;
   if (!costs_settle) refused_radius_ = std::numeric_limits<double>::infinity();
@@ -648,6 +664,7 @@ void StepRules::transfer(ir::StateRecord& record) {
   record.in_range("invalid steps in a row", invalid_in_a_row_, 0, 1 << 30);
   record.in_range("idle steps in a row", idle_in_a_row_, 0, kStuck + 1);
   record.value("last change of the cost", last_change_);
+  record.value("way of the steps", way_);
   record.in_range("damped steps", damped_steps_, 0, kMostWaits);
   record.in_range("most damped steps", most_damped_steps_, kDampedSteps, kMostWaits);
   record.in_range("points before the next Hessian", exact_waits_, 0, kMostWaits);

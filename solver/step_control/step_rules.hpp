@@ -134,6 +134,9 @@ class StepRules {
 
   /// The first point has this cost: sets the unit of the trust region's radius.
   void start(double cost);
+  /// Begins with short steps, after start(): long ones led from the same point to where columns
+  /// have vanished.
+  void begin_short();
   /// The minimisation is at this point.
   ///
   ///   initial_cost  at the start
@@ -184,8 +187,11 @@ class StepRules {
   Verdict check_settled() const;
   /// The end at the point: limits, then the radius.
   Verdict check_limits(double seconds, int iterations) const;
-  ///   measured  noise of the cost, where it is known from the residuals themselves
-  Verdict check_radius(double measured = 0) const;
+  Verdict check_radius() const;
+  /// The verdict, or that rounding of the cost hides what the first step at the point promised.
+  ///
+  ///   noise  of the cost, from the residuals themselves
+  Verdict check_promise(const Verdict& verdict, double noise) const;
 
   // A trial.
 
@@ -309,6 +315,7 @@ class StepRules {
   int damped_steps_ = 0, most_damped_steps_ = kDampedSteps;
   double least_cost_ = 0;   // the cost at the point, or what counts as zero in its place
   double last_change_ = 0;  // of the cost, by the last accepted step
+  double way_ = 0;          // sum of the accepted steps, each by the change of the residuals
 };
 
 }  // namespace topograd

@@ -511,8 +511,10 @@ std::string against_gradient(const Judged& at, const SolverOptions& options,
       is_least_squares(summary.method) ? at.single > most * most : at.descent > kMostGain;
   if (takes && cosine > most && gradient * gradient > noise_of(at, 0x1p-52))
     return platform::formatted("cosine %.3e > %.3e", cosine, most);
+  // Both are far below every bound where next to nothing is left of the cost.
+  const bool left = static_cast<double>(at.cost) > 1e-36 * summary.initial_cost;
   const double said = summary.optimality;  // of components: the largest one's
-  if (is_least_squares(summary.method) && !summary.components.separate &&
+  if (left && is_least_squares(summary.method) && !summary.components.separate &&
       std::fabs(said - cosine) > 1e-3 * cosine + 16 * rounding)
     return platform::formatted("cosine %.6e, optimality says %.6e", cosine, said);
   return {};

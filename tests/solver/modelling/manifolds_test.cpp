@@ -157,6 +157,88 @@ TEST(Manifolds, FreeTangentsAreNoFailure) {
   }
 }
 
+/// Sets residuals that are zero at the other end of a half turn from the start.
+void add_half_turn(Problem& problem, std::vector<double>& x, int kind, double error) {
+  const Vec3 up{Value(0.0), Value(0.0), Value(1.0)};
+  const auto add_turned = [&](const Quat& q) {
+    const Vec3 turned = rotate(q, up);
+    problem.add_residual({turned.x, turned.y, turned.z - 1.0});
+  };
+  if (kind < 2) {
+    x = {error, 0, -1};
+    const Parameters n = problem.add_parameters(x, 3);
+    problem.set_manifold(n, Manifold::sphere(3));
+    if (kind == 0) problem.add_residual(n(0, 2) - 1.0);
+    if (kind == 1) problem.add_residual({n(0, 0), n(0, 1), n(0, 2) - 1.0});
+  } else if (kind < 4) {
+    x = {error, 1, 0, 0};
+    const Parameters q = problem.add_parameters(x, 4);
+    problem.set_manifold(q, Manifold::quaternion());
+    if (kind == 2) add_turned(q.quat(0));
+    if (kind == 3) problem.add_residual({q(0, 1), q(0, 2), q(0, 3)});
+  } else {
+    x = {3.141592653589793 + error, 0, 0};
+    const Parameters v = problem.add_parameters(x, 3);
+    problem.set_manifold(v, Manifold::so3_axis_angle());
+    add_turned(from_axis_angle(Vec3{v(0, 0), v(0, 1), v(0, 2)}));
+  }
+}
+
+// The gradient is zero, and columns of the Jacobian promise a minimum.
+TEST(Manifolds, HalfATurnFromTheTargetIsNoMinimum) {
+  struct Way {
+    Method method;
+    LinearSolver linear;
+  };
+  for (const auto& [method, linear] : {Way{Method::levenberg_marquardt, LinearSolver::automatic},
+                                       Way{Method::levenberg_marquardt, LinearSolver::pcg},
+                                       Way{Method::levenberg_marquardt, LinearSolver::dense},
+                                       Way{Method::gauss_newton, LinearSolver::automatic},
+                                       Way{Method::dogleg, LinearSolver::automatic},
+                                       Way{Method::lbfgs, LinearSolver::automatic}}) {
+    for (int kind = 0; kind < 5; ++kind) {
+      for (const double error : {0.0, 1e-17, 1e-9, 1e-5}) {
+        std::vector<double> x;
+        Problem problem;
+        add_half_turn(problem, x, kind, error);
+        const Summary summary = solve(problem, {.backend = Backend::cpu,
+                                                .method = method,
+                                                .linear_solver = linear,
+                                                .max_iterations = 200});
+        const std::string where = std::string(name(method)) + ", " + std::string(name(linear)) +
+                                  ", " + std::to_string(kind) + ", " + std::to_string(error) +
+                                  ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_LE(summary.final_cost, 1e-12 * summary.initial_cost) << where;
+      }
+    }
+  }
+}
+
+// One block of many is turned; the others are where they belong, and so they stay.
+TEST(Manifolds, OneWrongTurnOfManyIsFound) {
+  constexpr std::size_t kBlocks = 200;
+  std::vector<double> x(4 * kBlocks);
+  Problem problem;
+  const Parameters q = problem.add_parameters(x, 4);
+  problem.set_manifold(q, Manifold::quaternion());
+  Random random(2);
+  for (std::size_t k = 0; k < kBlocks; ++k) {
+    x[4 * k + (k == 70 ? 3 : 0)] = 1;
+    const std::vector<double> noise = normals(random, 3);
+    const Quat here = q.quat(k);
+    problem.add_residual(
+        {here.x - 1e-3 * noise[0], here.y - 1e-3 * noise[1], here.z - 1e-3 * noise[2]});
+    if (k == 0) continue;
+    const Quat between = conjugate(q.quat(k - 1)) * here;
+    problem.add_residual({1e-2 * between.x, 1e-2 * between.y, 1e-2 * between.z});
+  }
+  const Summary summary = solve(problem, {.backend = Backend::cpu});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_LT(summary.final_cost, 1e-3) << summary.message;
+  EXPECT_GT(std::abs(x[4 * 70]), 0.99);
+}
+
 TEST(Manifolds, TheSameBitsForAnyNumberOfThreads) {
   SolverOptions options = kPcg;
   options.deterministic = true;

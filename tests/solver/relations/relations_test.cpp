@@ -427,6 +427,30 @@ TEST(Verdict, AColumnThatVanishedIsNoMinimum) {
   }
 }
 
+// A peak whose first steps carry it to where no data are; going back to the start leads there again
+// unless steps are shorter.
+TEST(Verdict, APeakThatLeftTheDataIsNoMinimum) {
+  for (const double bound : {0.0, 0.81, 0.75, 100.0}) {
+    for (const LinearSolver linear : {LinearSolver::automatic, LinearSolver::dense}) {
+      std::vector<double> x = {-3.67, -1.66, -0.71};
+      Problem problem;
+      const Parameters u = problem.add_parameters(x);
+      if (bound > 0) problem.set_upper_bound(u, 2, 0, bound);
+      for (int i = 0; i <= 20; ++i) {
+        const double t = 0.25 * i;
+        problem.add_residual(u[0] * exp(-square((t - u[1]) / u[2]) / 2.0) -
+                             3.67 * std::exp(-std::pow((t - 1.66) / 0.71, 2) / 2));
+      }
+      SolverOptions options = usual();
+      options.linear_solver = linear;
+      const Summary summary = solve(problem, options);
+      const std::string where = std::to_string(bound) + ": " + summary.message;
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+      EXPECT_LT(summary.final_cost, 1e-9 * summary.initial_cost) << where;
+    }
+  }
+}
+
 // Components take the same decisions, side by side.
 TEST(Verdict, AColumnThatVanishedInAComponentIsNoMinimum) {
   for (const double start : {1e-3, 1e-5, 1e-6, 1e-12}) {

@@ -187,6 +187,40 @@ TEST(Saddles, AreLeftInAnyUnitAndOrder) {
   }
 }
 
+/// A line as a (w t + p) + o with all unknowns at 0: the step in o leaves next to nothing of the
+/// curvature between a and p, and units say how large a step in a is beside one in w.
+TEST(Saddles, OfAProductBesideASumAreLeft) {
+  constexpr double kTimes[] = {0, 1, 2, 3, 4, 5},
+                   kValues[] = {0.238, 0.12, 0.06, -0.03, -0.11, -0.16};
+  // Half the sum of the squares that a regression line leaves: 0.0566 - (Σ y)² / 12 - slope² 35
+  // / 4.
+  constexpr double kLeast = 0.000655238095238;
+  std::vector<Way> all;
+  for (const Method method : {Method::levenberg_marquardt, Method::gauss_newton, Method::dogleg,
+                              Method::newton, Method::lbfgs})
+    all.push_back({std::string(name(method)),
+                   {.backend = Backend::cpu, .method = method, .max_iterations = 300}});
+  for (const LinearSolver linear : {LinearSolver::pcg, LinearSolver::dense})
+    all.push_back({std::string(name(linear)),
+                   {.backend = Backend::cpu, .linear_solver = linear, .max_iterations = 300}});
+  for (const Way& way : all) {
+    for (const double size : {1.0, 1e9, 1e-9}) {
+      for (const double unit : {1.0, 1e6, 1e-6}) {
+        std::vector<double> x(4, 0.0);
+        Problem problem;
+        const Parameters u = problem.add_parameters(x);
+        for (std::size_t i = 0; i < 6; ++i)
+          problem.add_residual(u[0] * (u[1] * kTimes[i] / unit + u[2]) + u[3] - size * kValues[i]);
+        const Summary summary = solve(problem, way.options);
+        const std::string where = way.name + ", " + std::to_string(size) + ", " +
+                                  std::to_string(unit) + ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_NEAR(summary.final_cost / (size * size), kLeast, 1e-5 * kLeast) << where;
+      }
+    }
+  }
+}
+
 // Steps of a given size end by the gradient, which is 0 there.
 TEST(Saddles, AreLeftBySteepestDescentAndAdam) {
   for (Way way : ways()) {
