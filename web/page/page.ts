@@ -297,6 +297,18 @@ function fittedColumn(label: string, columns: number): Fitted | undefined {
   return undefined;
 }
 
+/** Returns true if all residuals of a term read the same unknowns: only those take data of more points. */
+function readsSameUnknowns(label: string, columns: number): boolean {
+  const data = problem.data(label);
+  try {
+    problem.residuals(label, [...data, ...data.subarray(0, columns)]);
+    return true;
+  } catch (what) {
+    if (!(what instanceof TopogradError) || what.code !== "argument") throw what;
+    return false;
+  }
+}
+
 /** A curve and the points that it fits. */
 class Curve implements Picture {
   readonly label: string;
@@ -314,13 +326,8 @@ class Curve implements Picture {
       const rows = problem.residuals(label).length, data = problem.data(label);
       const columns = data.length / rows;
       if (rows < 4 || !(columns >= 2 && columns <= 4)) continue;
-      try {
-        const fitted = fittedColumn(label, columns);
-        if (fitted !== undefined) return new Curve(label, columns, fitted);
-      } catch (what) {
-        // No curve: residuals read different unknowns.
-        if (!(what instanceof TopogradError) || what.code !== "argument") throw what;
-      }
+      const fitted = readsSameUnknowns(label, columns) ? fittedColumn(label, columns) : undefined;
+      if (fitted !== undefined) return new Curve(label, columns, fitted);
     }
     return undefined;
   }

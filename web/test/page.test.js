@@ -149,6 +149,30 @@ test("a curve takes the points of a dropped file", { skip }, async () => {
   assert.deepEqual(browser.errors, []);
 });
 
+test("pages of curves that do not share their unknowns are solved", { skip }, async () => {
+  const x = [0, 1, 2], y = [2, 1.2, 0.75, 4, 2.2, 1.5], rows = ["p[0] * exp(-p[1] * x) - y"];
+  const curve = (parameters, data, more = {}) => ({
+    parameters: [{ name: "p", width: 2, values: parameters }], data,
+    residuals: [{ label: "pt", expressions: rows, parameters: ["p"], data: ["x", "y"], ...more }] });
+  const grouped = curve([1, 0.1, 2, 0.2], { x: [...x, ...x], y },
+                        { parameters: { p: { array: "p", index: [0, 0, 0, 1, 1, 1] } } });
+  const two = curve([1, 0.1], { x, y: y.slice(0, 3), z: y.slice(3) });
+  two.parameters.push({ name: "q", width: 2, values: [2, 0.2] });
+  two.residuals.push({ label: "second", expressions: rows, parameters: { p: "q" }, data: { x: "x", y: "z" } });
+  const repeated = { ...curve([1, 0.1], { x, y }), repeat: 2 };
+  for (const [name, problem] of Object.entries({ grouped, two, repeated })) {
+    const path = join(folder, `${name}.json`);
+    writeFileSync(path, JSON.stringify(problem));
+    await browser.open(exported(name, path));
+    assert.equal(await browser.evaluate("page.error"), undefined, name);
+    await browser.evaluate("document.getElementById('solve').click()");
+    await browser.until("page.status || page.error");
+    assert.equal(await browser.evaluate("page.status"), "convergence", name);
+    assert.match(await browser.evaluate("document.getElementById('numbers').textContent"), /p\[0\] = 1\.9957/, name);
+    assert.deepEqual(browser.errors, []);
+  }
+});
+
 test("a page says which precision computes, and why another one does not", { skip }, async () => {
   const url = exported("precision", "springs", "--width", "3");
   const small = "the problem is small: 27 unknowns";
