@@ -425,8 +425,14 @@ export class Rules {
     return this.lastChange > share * this.leastCost && this.point.cost > share * this.lastChange;
   }
 
+  /** The end at a cost of 0: losses and squares are not negative, so no step lowers it. */
+  get #endOfZero(): Verdict | undefined {
+    return this.point.cost === 0 ? verdict("convergence", "the cost is 0, which no step lowers") : undefined;
+  }
+
   #checkRadius(): Verdict | undefined {
     if (!(this.region.radius <= this.o.minTrustRegionRadius)) return undefined;
+    if (this.#endOfZero !== undefined) return this.#endOfZero;
     const noise = this.noise();
     if (this.first.expected <= noise) {
       return reached("rounding of the cost reached: predicted cost change:", this.first.expected,
@@ -552,7 +558,7 @@ export class Rules {
       end = reached("function tolerance reached: |predicted cost change|:", first.expected,
                     resolution, true);
     }
-    end = this.#endOfExact(facts.change, resolution) ?? end;
+    end = this.#endOfExact(facts.change, resolution) ?? end ?? this.#endOfZero;
     if (facts.valid) {
       this.invalidInARow = 0;
       if (vanished) this.region.limit(0.25);

@@ -112,3 +112,13 @@ test("options of a problem file are those of its solves", { skip }, async () => 
     assert.notDeepEqual(steps.map((step) => step.cost), other, JSON.stringify(solver));
   }
 });
+
+test("a cost of 0 is a minimum, also where a loss of residuals rounds to it", { skip }, async () => {
+  const loss = { tolerant: [1e9, 5e8] }, start = { a: 0, b: 0, c: 0 };
+  const problem = fit("(a * abs(x - b) + c)", start, [0, 5], [4709099764.980073, 9761834062.935677], { loss });
+  const { p } = await load([write({ ...problem, solver: { function_tolerance: 1e-12, max_iterations: 500 } })]);
+  const summary = await p.minimize();
+  assert.equal(summary.finalCost, 0);
+  assert.equal(summary.status, "convergence");
+  assert.match(summary.message, /the cost is 0/);
+});
