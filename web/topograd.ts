@@ -198,6 +198,59 @@ async function read(url: URL): Promise<ArrayBuffer> {
   return answer.arrayBuffer();
 }
 
+/** Returns work(); any error of the language there says that a file is damaged. */
+function reading<A>(file: string | URL, work: () => A): A {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof TopogradError) throw error;
+    throw damaged(file, error);
+  }
+}
+function damaged(file: string | URL, why: unknown): TopogradError {
+  const text = why instanceof Error ? why.message : String(why);
+  return fail("file", `${file}: the file is damaged (${text}): export the problem again`);
+}
+
+const sumStart = '{"checksum":"', sumDigits = 8;
+/** Checks the sum over all bytes but its own, FNV-1a, if the header begins with one. */
+function checkSum(bytes: Uint8Array, header: string, url: URL): void {
+  if (!header.startsWith(sumStart)) return;
+  const begin = 16 + sumStart.length, end = begin + sumDigits;
+  let sum = 2166136261;
+  for (let k = 0; k < bytes.length; ++k) if (k < begin || k >= end) sum = Math.imul(sum ^ bytes[k], 16777619);
+  const found = (sum >>> 0).toString(16).padStart(sumDigits, "0");
+  const expected = header.slice(sumStart.length, sumStart.length + sumDigits);
+  if (found !== expected) throw damaged(url, `expected the checksum ${expected}, got ${found}`);
+}
+
+/** Checks what kernels read by: places of unknowns and uniforms. */
+function checkPlaces(model: Model, file: string): void {
+  const check = (isThere: boolean, what: string) => {
+    if (!isThere) throw damaged(file, what);
+  };
+  const isBelow = (places: ArrayLike<number>, count: number) => Array.prototype.every.call(places, (k) => k < count);
+  const { n, arrays, terms, manifolds, uniforms, bounds } = model;
+  const sizes = arrays.flatMap(({ offset, width, blocks }) => [offset, width, blocks]);
+  check(sizes.every((size) => Number.isInteger(size) && size >= 0), "sizes of arrays");
+  let end = 0;
+  for (const { offset, width, blocks } of arrays) {
+    check(offset === end, "arrays do not follow one another");
+    end = offset + width * blocks;
+  }
+  check(end === n, "arrays have another number of unknowns than the problem");
+  for (const { name, instances, parameters, uniforms: count, data, rows, index, numbers } of terms) {
+    const stride = parameters + count, whole = [instances, parameters, count, data, rows].every(Number.isInteger);
+    const fits = index.length === stride * instances && numbers.length === data * instances;
+    check(whole && fits, `sizes of "${name}"`);
+    const isPlaced = index.every((k, i) => k < (i % stride < parameters ? n : uniforms.length));
+    check(isPlaced, `indices of "${name}"`);
+  }
+  for (const { width, tangent, blocks } of manifolds)
+    check(tangent <= width && isBelow(blocks, n - width + 1), "blocks on manifolds");
+  check(bounds === undefined || (bounds.lower.length === n && bounds.upper.length === n), "bounds");
+}
+
 function parse(bytes: ArrayBuffer, url: URL): { header: Header; body: number } {
   const start = new Uint8Array(bytes, 0, Math.min(bytes.byteLength, magic.length));
   if (String.fromCharCode(...start) !== magic || bytes.byteLength < 16)
@@ -209,8 +262,9 @@ function parse(bytes: ArrayBuffer, url: URL): { header: Header; body: number } {
                             `${version}: export the problem again, with the module beside it`);
   }
   if (16 + length > bytes.byteLength) throw fail("file", `${url}: the file is cut`);
-  const header: Header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 16, length)));
-  return { header, body: 16 + length };
+  const text = new TextDecoder().decode(new Uint8Array(bytes, 16, length));
+  checkSum(new Uint8Array(bytes), text, url);
+  return { header: reading(url, () => JSON.parse(text)), body: 16 + length };
 }
 
 function summed(numbers: Uint32Array, length: number): Uint32Array {
@@ -284,6 +338,7 @@ const takesNoTangent = (kernel: Kernel | TangentKernel): kernel is Kernel => ker
  *   beside that. In a page, relative addresses are those of the page.
  */
 export async function load(url: string | URL, options: LoadOptions = {}): Promise<Problem> {
+  for (const [name] of entriesOf(options)) checkKnown(name, ["device", "precision", "gpu"]);
   const { device = "automatic", precision = "mixed" } = options;
   checkNamed("device", device, ["automatic", "webgpu", "javascript"]);
   checkNamed("precision", precision, ["mixed", "f32"]);
@@ -297,17 +352,74 @@ export async function load(url: string | URL, options: LoadOptions = {}): Promis
   if (address.pathname.endsWith("/")) address = new URL("problem.bin", address);
   const bytes = await read(address);
   const { header, body } = parse(bytes, address);
-  const kernels: Kernels = await import(new URL("kernels.js", address).href), hasEnergies = header.terms.some(isScalar);
-  if (precision === "f32" && !hasEnergies && header.terms[0].shaders === undefined)
+  const code = new URL("kernels.js", address);
+  const kernels: Kernels = await import(code.href).catch((error: Error) => {
+    throw fail("file", `${code}: the module cannot be loaded (${error.message})`);
+  });
+  const { hasEnergies, hasShaders } = reading(address, () => ({
+    hasEnergies: header.terms.some(isScalar), hasShaders: header.terms[0].shaders !== undefined }));
+  if (precision === "f32" && !hasEnergies && !hasShaders)
     throw fail("file", "problem.bin: no kernels of the precision f32: export the problem with --f32");
+  const make = (how: Chosen) => reading(address, () => Problem.make(header, bytes, body, kernels, how));
   const chosen = await choose(device, header.scalars, hasEnergies, options.gpu as GPU | undefined);
-  if (chosen.found === undefined || precision !== "f32") return Problem.make(header, bytes, body, kernels, chosen);
-  const code: { float32: typeof float32 } = await import(new URL("float32.js", address).href);
-  const made = await code.float32({ ...webgpu, Stepper, noPoint, noStep }, address, read);
-  return Problem.make(header, bytes, body, kernels, { ...chosen, float32: made });
+  if (chosen.found === undefined || precision !== "f32") return make(chosen);
+  const steps: { float32: typeof float32 } = await import(new URL("float32.js", address).href);
+  const made = await steps.float32({ ...webgpu, Stepper, noPoint, noStep }, address, read);
+  return make({ ...chosen, float32: made });
 }
 
-const wholeOptions = ["maxIterations", "maxLinearIterations", "maxEscapes", "maxLbfgsRank"];
+type NumericOption = Exclude<keyof typeof defaults, "method" | "signal" | "reuseFactor">;
+/** Numbers that an option may be; those of the library's option_table.cpp. */
+interface Interval {
+  readonly isWhole?: boolean;
+  /** Another option is the least one. */
+  readonly least: number | NumericOption;
+  readonly isOpen?: boolean;  // without the least one
+  readonly isBelowOne?: boolean;
+}
+const atLeastZero: Interval = { least: 0 }, positive: Interval = { least: 0, isOpen: true };
+const ranges: Readonly<Record<NumericOption, Interval>> = {
+  maxIterations: { least: 0, isWhole: true },
+  timeLimitSeconds: positive,
+  functionTolerance: atLeastZero,
+  gradientTolerance: atLeastZero,
+  parameterTolerance: atLeastZero,
+  initialTrustRegionRadius: positive,
+  minTrustRegionRadius: positive,
+  maxTrustRegionRadius: { least: "minTrustRegionRadius" },
+  minRelativeDecrease: { least: 0, isBelowOne: true },
+  minLmDiagonal: atLeastZero,
+  maxLmDiagonal: { least: "minLmDiagonal" },
+  linearTolerance: { least: 0, isOpen: true, isBelowOne: true },
+  maxLinearIterations: { least: 1, isWhole: true },
+  maxEscapes: { least: 0, isWhole: true },
+  maxLbfgsRank: { least: 1, isWhole: true },
+};
+
+function checkNumber(name: NumericOption, value: unknown, all: Options): void {
+  const { isWhole = false, least: by, isOpen = false, isBelowOne = false } = ranges[name];
+  const least = typeof by === "number" ? by : all[by], isFinite = typeof by !== "number" || Number.isFinite(value);
+  if (typeof value === "number" && isFinite && (isOpen ? value > least : value >= least) &&
+      (!isBelowOne || value < 1) && (!isWhole || Number.isInteger(value)))
+    return;
+  const kind = isWhole ? "a whole number" : typeof by !== "number" || isBelowOne ? "a number" : "a finite number";
+  const place = isBelowOne ? `in ${isOpen ? "(" : "["}${least}, 1)`
+    : `${isOpen ? ">" : ">="} ${typeof by === "number" ? by : `${by} (${least})`}`;
+  throw fail("argument", `${name}: expected ${kind} ${place}, got ${value}`);
+}
+const isNumeric = (name: string): name is NumericOption => Object.hasOwn(ranges, name);
+
+/** The options that an object has. */
+function entriesOf(options: unknown): [string, unknown][] {
+  if (typeof options !== "object" || options === null)
+    throw fail("argument", `options: expected an object, got ${String(options)}`);
+  return Object.entries(options);
+}
+function checkKnown(name: string, known: readonly string[]): void {
+  if (!known.includes(name))
+    throw fail("argument", `expected one of the options ${known.join(", ")}, got "${name}"`);
+}
+
 /** Options without a default. */
 const others: Readonly<Record<Exclude<keyof SolveOptions, keyof typeof defaults | "linearSolver" | "forcing">, true>> =
   { signal: true, reuseFactor: true };
@@ -317,27 +429,22 @@ const namedOptions: Readonly<Record<string, readonly string[] | undefined>> = {
   forcing: ["automatic", "constant", "eisenstat_walker"],
 };
 
-/** Adds defaults, and refuses what is no option, and other methods than these. */
+/** Adds defaults, and refuses what is no option or out of range, and other methods than these. */
 function resolve(given: SolveOptions, ofProblem: Partial<Options>, methods: readonly string[]): Options {
-  const entries: [string, unknown][] = Object.entries(given);
-  for (const [name, value] of entries) {
-    if (value === undefined || Object.hasOwn(others, name)) continue;
-    const named = name === "method" ? methods : namedOptions[name];
-    if (named !== undefined) {
-      checkNamed(name, value, named);
-    } else if (!(name in defaults)) {
-      const known = new Set([...Object.keys(defaults), ...Object.keys(namedOptions), ...Object.keys(others)]);
-      throw fail("argument", `expected one of the options ${[...known].join(", ")}, got "${name}"`);
-    } else if (typeof value !== "number" || !(value >= 0) ||
-               (wholeOptions.includes(name) && !Number.isInteger(value))) {
-      const kind = wholeOptions.includes(name) ? "a whole number" : "a number";
-      throw fail("argument", `${name}: expected ${kind} >= 0, got ${value}`);
-    }
-  }
-  const some: SolveOptions = Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+  const entries = entriesOf(given).filter(([, value]) => value !== undefined);
+  const some: SolveOptions = Object.fromEntries(entries);
   const all: Options = { linearSolver: "automatic", forcing: "automatic", ...defaults, ...ofProblem, ...some };
-  for (const name of ["initialTrustRegionRadius", "maxTrustRegionRadius", "linearTolerance"] as const)
-    if (!(all[name] > 0)) throw fail("argument", `${name}: expected a number > 0, got ${all[name]}`);
+  const known = [...new Set([...Object.keys(defaults), ...Object.keys(namedOptions), ...Object.keys(others)])];
+  for (const [name, value] of entries) {
+    checkKnown(name, known);
+    if (name === "reuseFactor" && typeof value !== "boolean")
+      throw fail("argument", `${name}: expected true or false, got ${String(value)}`);
+    if (name === "signal" && !(typeof value === "object" && value !== null && "aborted" in value))
+      throw fail("argument", `${name}: expected an AbortSignal, got ${String(value)}`);
+    const named = name === "method" ? methods : namedOptions[name];
+    if (named !== undefined) checkNamed(name, value, named);
+  }
+  for (const name of Object.keys(ranges)) if (isNumeric(name)) checkNumber(name, all[name], all);
   return all;
 }
 
@@ -387,7 +494,7 @@ export class Problem {
     };
     const numbers = <A>(range: Range, kind: { new (buffer: ArrayBuffer): A; BYTES_PER_ELEMENT: number }) => {
       const begin = body + range.at, end = begin + range.length * kind.BYTES_PER_ELEMENT;
-      if (!(end <= bytes.byteLength)) throw fail("file", "problem.bin: the file is cut");
+      if (!(range.at >= 0 && end >= begin && end <= bytes.byteLength)) throw fail("file", "problem.bin: the file is cut");
       return new kind(bytes.slice(begin, end));
     };
     const data = (range: Range | Coded) => {
@@ -445,6 +552,8 @@ export class Problem {
     this.#model.hasCorners = header.corners === true;
     if (header.lower && header.upper)
       this.#model.bounds = { lower: numbers(header.lower, Float64Array), upper: numbers(header.upper, Float64Array) };
+    checkPlaces(this.#model, "problem.bin");
+    if (this.#x.length !== n) throw damaged("problem.bin", "another number of unknowns");
   }
 
   get #model(): Model {
@@ -507,6 +616,25 @@ export class Problem {
     }
   }
 
+  /** Refuses blocks which are no points of their manifolds: some direction there does not move them. */
+  #onManifolds(name: string, first: number, width: number, values: ArrayLike<number>): void {
+    for (const { width: size, tangent, basis, blocks } of this.#model.manifolds) {
+      const directions = new Float64Array(size * size);
+      for (const at of blocks) {
+        if (at < first || at >= first + values.length) continue;
+        const block = Float64Array.from({ length: size }, (_, k) => values[at - first + k]);
+        basis(block, new Float64Array(0), new Float64Array(0), directions);
+        for (let t = 0; t < tangent; ++t) {
+          const direction = directions.filter((_, k) => k % size === t);
+          if (direction.every(Number.isFinite) && direction.some((value) => value !== 0)) continue;
+          const array = this.#array(name), which = Math.floor((at - array.offset) / width);
+          throw fail("argument", `"${name}": block ${which} is (${block.join(", ")}), which is no point of its ` +
+                                   "manifold; expected numbers that each direction moves (a quaternion is not 0)");
+        }
+      }
+    }
+  }
+
   /** Numbers of a block. */
   width(array: string): number {
     return this.#array(array).width;
@@ -525,17 +653,21 @@ export class Problem {
 
   /**
    * Replaces the numbers of an array of unknowns, or the data of the residuals with a label. During
-   * a solve the steps that follow start from there.
+   * a solve the steps that follow start from there. Blocks that pin() holds keep their numbers.
    *
-   * @param values as many finite numbers as there are, within their bounds. Residuals that all read
-   *   the same unknowns, as those of a curve do, take data of any number of instances.
+   * @param values as many finite numbers as there are, within their bounds and on their manifolds.
+   *   Residuals that all read the same unknowns, as those of a curve do, take data of any number of
+   *   instances while no solve runs.
    */
   set(name: string, values: ArrayLike<number>): void {
     const array = this.#header.arrays.find((one) => one.name === name);
     if (array === undefined) return this.#setData(name, values);
     this.#check(name, values, array.width * array.blocks);
     this.#inBounds(name, array.offset, values);
-    this.#write(array.offset, values);
+    const held = this.#pinned.subarray(array.offset, array.offset + values.length);
+    const merged = Float64Array.from(values, (value, k) => held[k] !== 0 ? this.#x[array.offset + k] : value);
+    this.#onManifolds(name, array.offset, array.width, merged);
+    this.#write(array.offset, merged);
   }
 
   #write(first: number, values: ArrayLike<number>): void {
@@ -625,11 +757,12 @@ export class Problem {
     return Uint32Array.from([...found].flatMap((k) => [Math.floor(k / blocks), k % blocks]));
   }
 
-  /** Holds a block at these numbers until it is released. */
+  /** Holds a block at these numbers until it is released; set() leaves it there. */
   pin(array: string, block: number, values: ArrayLike<number>): void {
     const { first, width } = this.#block(array, block);
     this.#check(array, values, width);
     this.#inBounds(array, first, values);
+    this.#onManifolds(array, first, width, values);
     this.#write(first, values);
     this.#pinned.fill(1, first, first + width);
   }

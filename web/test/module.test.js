@@ -1,8 +1,9 @@
 // The module alone, on problems that are written here.
 import assert from "node:assert/strict";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { after, test } from "node:test";
 
-import { load } from "./module.js";
+import { TopogradError, load } from "./module.js";
 import { certified, chain, code, indices, misra, misraX, misraY, near, removeFolders, write } from "./problems.js";
 
 after(removeFolders);
@@ -92,6 +93,33 @@ test("a pinned block stays, and goes on once it is released", async () => {
   p.release("points", 5);
   const summary = await p.minimize();
   assert.ok(summary.finalCost < held);
+});
+
+test("a pinned block stays where an array is set", async () => {
+  const p = await load(write(...chain(10))), start = p.parameters("points");
+  p.pin("points", 1, [7, 7]);
+  p.set("points", start);
+  const expected = start.slice();
+  expected.set([7, 7], 2);
+  assert.deepEqual(p.parameters("points"), expected);
+  await p.minimize();
+  assert.deepEqual([...p.parameters("points").subarray(2, 4)], [7, 7]);
+  p.release("points", 1);
+  p.set("points", start);
+  assert.deepEqual(p.parameters("points"), start);
+});
+
+test("numbers that are no point of their manifold are refused", async () => {
+  const p = await load(write(...circle()));
+  const refused = code("argument", /"point": block 0 is \(0, 0\), which is no point of its manifold/);
+  assert.throws(() => p.set("point", [0, 0]), refused);
+  assert.throws(() => p.pin("point", 0, [0, 0]), refused);
+  assert.deepEqual([...p.parameters("point")], [1, 0]);
+  await p.minimize({ functionTolerance: 1e-15 });  // it is not pinned
+  near(p.parameters("point")[0], 0.6, 1e-7);
+  p.set("point", [0, 2]);
+  p.pin("point", 0, [-1, 0]);
+  assert.deepEqual([...p.parameters("point")], [-1, 0]);
 });
 
 test("data are replaced by label", async () => {
@@ -191,6 +219,36 @@ test("wrong files are refused", async () => {
   await assert.rejects(load(write(header, "export const none = 0;")), code("file", /no function/));
   await assert.rejects(load("file:///nowhere/"), code("file", /nowhere/));
   await assert.rejects(load("nowhere"), code("argument", /nowhere/));
+});
+
+test("damaged files are refused", async () => {
+  const address = write(...circle()), path = new URL("problem.bin", address), bytes = readFileSync(path);
+  const end = 16 + bytes.readUInt32LE(12);
+  let refused = 0;
+  for (let k = 6; k < end; ++k) {
+    for (const flip of [1, 4, 16, 128]) {
+      const changed = Buffer.from(bytes);
+      changed[k] ^= flip;
+      writeFileSync(path, changed);
+      try {
+        await load(address);
+      } catch (error) {
+        assert.ok(error instanceof TopogradError, `byte ${k}: ${error}`);
+        assert.match(error.code, /^(file|version)$/, `byte ${k}: ${error}`);
+        ++refused;
+      }
+    }
+  }
+  assert.ok(refused > end, `${refused}`);  // others change names
+  const outside = write(...misra([1, 1]), (whole) => {
+    whole.writeUInt32LE(99, 16 + whole.readUInt32LE(12));  // the first index
+    return whole;
+  });
+  await assert.rejects(load(outside), code("file", /the file is damaged \(indices of "fit"\)/));
+  await assert.rejects(load(write(misra([1, 1])[0], "export { ;")), code("file", /kernels\.js: the module cannot be loaded/));
+  const without = write(...misra([1, 1]));
+  rmSync(new URL("kernels.js", without));
+  await assert.rejects(load(without), code("file", /kernels\.js/));
 });
 
 test("a start whose cost is not finite is refused", async () => {

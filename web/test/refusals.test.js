@@ -23,6 +23,27 @@ test("wrong names, numbers and options are refused", async () => {
   await assert.rejects(p.minimize({ maxIterations: 1.5 }), code("argument", /whole number/));
   await assert.rejects(p.minimize({ functionTolerance: NaN }), code("argument", /got NaN/));
   await assert.rejects(p.minimize({ linearSolver: "lu" }), code("argument", /factor, cg, got lu/));
+  for (const [options, part] of [
+    [{ linearTolerance: 1 }, /linearTolerance: expected a number in \(0, 1\), got 1/],
+    [{ linearTolerance: 0 }, /in \(0, 1\), got 0/],
+    [{ maxLinearIterations: 0 }, /maxLinearIterations: expected a whole number >= 1, got 0/],
+    [{ maxLbfgsRank: 0 }, />= 1, got 0/],
+    [{ minRelativeDecrease: 1 }, /minRelativeDecrease: expected a number in \[0, 1\), got 1/],
+    [{ timeLimitSeconds: 0 }, /timeLimitSeconds: expected a finite number > 0, got 0/],
+    [{ functionTolerance: Infinity }, /expected a finite number >= 0, got Infinity/],
+    [{ initialTrustRegionRadius: 0 }, /expected a finite number > 0, got 0/],
+    [{ minTrustRegionRadius: 0 }, /expected a finite number > 0, got 0/],
+    [{ minTrustRegionRadius: 10, maxTrustRegionRadius: 1 },
+     /maxTrustRegionRadius: expected a number >= minTrustRegionRadius \(10\), got 1/],
+    [{ minLmDiagonal: 2, maxLmDiagonal: 1 }, /maxLmDiagonal: expected a number >= minLmDiagonal \(2\), got 1/],
+    [{ maxIterations: "5" }, /got 5/],
+    [{ toString: 1 }, /got "toString"/],
+    [{ signal: new AbortController() }, /signal: expected an AbortSignal, got \[object AbortController\]/],
+    [{ signal: true }, /expected an AbortSignal, got true/],
+    [{ reuseFactor: 1 }, /reuseFactor: expected true or false, got 1/],
+    [null, /options: expected an object, got null/],
+    [5, /options: expected an object, got 5/],
+  ]) await assert.rejects(p.minimize(options), code("argument", part));
   const first = p.solve();
   await first.next();
   await assert.rejects(p.minimize(), code("busy", /being solved/));
@@ -48,6 +69,8 @@ test("without WebGPU the problem is solved in JavaScript, unless a caller insist
   await assert.rejects(load(address, { device: "webgpu", gpu: no }), code("adapter", /no adapter/));
   await assert.rejects(load(address, { device: "gpu" }), code("argument", /got gpu/));
   await assert.rejects(load(address, { precision: "f16" }), code("argument", /mixed, f32, got f16/));
+  await assert.rejects(load(address, { devise: "webgpu" }), code("argument", /device, precision, gpu, got "devise"/));
+  await assert.rejects(load(address, null), code("argument", /expected an object, got null/));
   const f32 = { device: "webgpu", precision: "f32", gpu: adapter(ample) };
   await assert.rejects(load(address, f32), code("file", /with --f32/));
   for (const device of ["automatic", "javascript"])
