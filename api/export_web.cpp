@@ -4,13 +4,16 @@
 #include "../autodiff/derivatives.hpp"
 #include "../codegen/glsl/c_source.hpp"
 #include "../codegen/kernel.hpp"
+#include "../frontend/block_kind.hpp"
 #include "../ir/error.hpp"
+#include "../runtime/cpu/engine.hpp"
 #include "../runtime/model/model.hpp"
 #include "../runtime/plan/passes.hpp"
 #include "../solver/host/tangent_space.hpp"
 #include "../solver/linear/direct_step.hpp"
 #include "../solver/linear/factor/elimination.hpp"
 #include "../solver/model/model.hpp"
+#include "../solver/model/nonfinite.hpp"
 #include "../solver/plan/decide.hpp"
 #include "../solver/step_control/newton_decrement.hpp"
 #include "compiled_source.hpp"
@@ -29,7 +32,10 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <set>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -41,7 +47,9 @@ using nlohmann::ordered_json;
 
 constexpr std::uint32_t kFileVersion = 2;
 constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kChecksumDigits = 8;
 constexpr std::size_t kMostBlocksOfInstance = 64;
+constexpr std::size_t kMostLabels = 64;  // of one topology
 static_assert(std::endian::native == std::endian::little, "numbers of the file are little-endian");
 
 [[noreturn]] void refuse_export(const std::string& what) {
@@ -147,16 +155,56 @@ void to_differences(std::span<std::uint32_t> numbers) {
   for (std::uint32_t& number : numbers) number -= std::exchange(last, number);
 }
 
-/// Index columns of a term, one after the other, each as differences. Columns that differ by a
-/// constant, as those of a block do, are written once: `columns` has the written one of each, and
-/// the constant.
-void add_index_columns(const ir::Batch& batch, ordered_json& header, Body& body) {
+/// Instances of a topology that have one label, ascending.
+struct Labelled {
+  std::string name;
+  std::vector<std::uint32_t> instances;
+};
+
+/// Splits the instances of a topology by their labels, in the order in which these occur. Instances
+/// with more than kMostLabels labels stay together under the term's name.
+std::vector<Labelled> by_label(const Problem& problem, std::size_t topology,
+                               const runtime::Term& term) {
+  std::vector<Labelled> out;
+  std::map<std::string_view, std::size_t> known;
+  const auto size = static_cast<std::uint32_t>(term.batch->size());
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const std::string_view label = problem.label(topology, i);
+    const auto [at, fresh] = known.try_emplace(label, out.size());
+    if (fresh && known.size() > kMostLabels) {
+      std::vector<std::uint32_t> all(size);
+      std::iota(all.begin(), all.end(), 0);
+      return {{term.name, std::move(all)}};
+    }
+    if (fresh) {
+      const std::string unnamed =
+          std::string(noun(problem.kind(topology))) + std::to_string(topology);
+      out.push_back({label.empty() ? unnamed : std::string(label), {}});
+    }
+    out[at->second].instances.push_back(i);
+  }
+  return out;
+}
+
+/// The numbers of a column that some instances have.
+template <class T>
+void pick(std::span<const T> column, std::span<const std::uint32_t> instances, std::span<T> out) {
+  for (std::size_t i = 0; i < instances.size(); ++i) out[i] = column[instances[i]];
+}
+
+/// Index columns of instances of a term, one after the other, each as differences. Columns that
+/// differ by a constant, as those of a block do, are written once: `columns` has the written one of
+/// each, and the constant.
+void add_index_columns(const ir::Batch& batch, std::span<const std::uint32_t> instances,
+                       ordered_json& header, Body& body) {
   std::map<std::vector<std::uint32_t>, std::pair<std::size_t, std::uint32_t>> known;
   std::vector<std::uint32_t> out;
   ordered_json columns = ordered_json::array();
+  std::vector<std::uint32_t> whole(batch.size());
   for (std::uint32_t c = 0; c < batch.index_columns(); ++c) {
-    std::vector<std::uint32_t> column(batch.size());
-    batch.copy_index_column(c, 0, column);
+    std::vector<std::uint32_t> column(instances.size());
+    batch.copy_index_column(c, 0, whole);
+    pick<std::uint32_t>(whole, instances, column);
     const std::uint32_t first = column.empty() ? 0 : column.front();
     to_differences(column);
     if (!column.empty()) column.front() = 0;
@@ -171,13 +219,16 @@ void add_index_columns(const ir::Batch& batch, ordered_json& header, Body& body)
   header["index"] = body.add(out);
 }
 
-/// Data columns of a term, one after the other. Numbers that are there often are written once,
-/// without their sign, with codes that name them.
-ordered_json data_columns(const ir::Batch& batch, Body& body) {
-  const std::size_t rows = batch.size();
-  std::vector<double> numbers(rows * batch.data_columns());
-  for (std::uint32_t c = 0; c < batch.data_columns(); ++c)
-    batch.copy_data_column(c, 0, std::span(numbers).subspan(c * rows, rows));
+/// Data columns of instances of a term, one after the other. Numbers that are there often are
+/// written once, without their sign, with codes that name them.
+ordered_json data_columns(const ir::Batch& batch, std::span<const std::uint32_t> instances,
+                          Body& body) {
+  const std::size_t rows = instances.size();
+  std::vector<double> numbers(rows * batch.data_columns()), whole(batch.size());
+  for (std::uint32_t c = 0; c < batch.data_columns(); ++c) {
+    batch.copy_data_column(c, 0, whole);
+    pick<double>(whole, instances, std::span(numbers).subspan(c * rows, rows));
+  }
   std::map<std::uint64_t, std::uint32_t> known;
   std::vector<double> values;
   std::vector<std::uint32_t> codes;
@@ -282,7 +333,9 @@ ordered_json add_shader(const std::string& name, const ir::Program& program, Wri
   return buffers;
 }
 
-void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) {
+/// Adds the functions of a topology, and a term of the module for each label of its instances.
+void add_terms(const Problem& problem, std::size_t topology, const runtime::Term& term,
+               Derivatives derivatives, Written& out) {
   const ir::Program& f = term.topology->program;
   if (!f.guards.empty()) {
     refuse_export(
@@ -293,10 +346,9 @@ void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) 
   const std::string number = std::to_string(out.header["terms"].size());
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
   const std::string title = "of \"" + term.name + "\", topology " + to_string(term.topology->hash);
-  const char* const fallback = term.energy ? "energies" : "residuals";
-  ordered_json header = {{"name", out.names.add(term.name.empty() ? fallback : term.name)},
+  ordered_json header = {{"name", ""},
                          {"rows", f.outputs.size()},
-                         {"instances", term.batch->size()},
+                         {"instances", 0},
                          {"parameters", term.batch->parameter_columns()},
                          {"data", term.batch->data_columns()},
                          {"uniforms", term.batch->uniform_columns()},
@@ -322,9 +374,13 @@ void add_term(const runtime::Term& term, Derivatives derivatives, Written& out) 
   }
   if (derivatives != Derivatives::jacobian)
     add_scalar_functions(term, title, derivatives, header, out);
-  add_index_columns(*term.batch, header, out.body);
-  header["numbers"] = data_columns(*term.batch, out.body);
-  out.header["terms"].push_back(std::move(header));
+  for (const auto& [label, instances] : by_label(problem, topology, term)) {
+    header["name"] = out.names.add(label);
+    header["instances"] = instances.size();
+    add_index_columns(*term.batch, instances, header, out.body);
+    header["numbers"] = data_columns(*term.batch, instances, out.body);
+    out.header["terms"].push_back(header);
+  }
 }
 
 void add_manifolds(const runtime::Model& model, Written& out) {
@@ -414,6 +470,23 @@ bool moves_on_manifolds(const Problem& problem) {
   return false;
 }
 
+/// Throws Error{NonFinite} for a start whose cost or gradient is not finite, as a solve does.
+void check_finite(const ProblemModel& made, std::span<const double> x) {
+  const runtime::Model& model = made.model;
+  const auto is_fixed = [](std::uint8_t flag) { return flag != 0; };
+  if (model.constant.size() == model.scalars && std::ranges::all_of(model.constant, is_fixed))
+    return;
+  const std::unique_ptr<runtime::Engine> engine = runtime::cpu::make_cpu_engine(model, {});
+  engine->set_point(x);
+  std::vector<double> gradient(model.scalars);
+  engine->gradient(gradient);
+  for (std::size_t k = 0; k < model.constant.size(); ++k)
+    if (is_fixed(model.constant[k])) gradient[k] = 0;
+  const auto is_finite = [](double number) { return std::isfinite(number); };
+  if (is_finite(engine->cost()) && std::ranges::all_of(gradient, is_finite)) return;
+  throw Error(ErrorCode::NonFinite, "export web: " + describe_nonfinite(*engine, made));
+}
+
 Method method_of(const Problem& problem, Method asked) {
   if (asked != Method::automatic) return asked;
   return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
@@ -483,8 +556,11 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
     refuse_export(
         "a manifold has no traced form, or bounds or fixed coordinates on single numbers");
   const std::vector<double> x = present_point(problem);
+  check_start("export web", problem, x);
   check_manifolds("export web", problem, x);
   if (has_bounds(problem)) TangentSpace(problem).check_bounds("export web", x);
+  check_finite(made, x);
+  out.header["checksum"] = std::string(kChecksumDigits, '0');  // the first field
   out.header["version"] = kFileVersion;
   out.header["topograd"] = version();
   out.header["name"] = options.name;
@@ -492,8 +568,9 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   add_arrays(problem, out);
   out.header["terms"] = ordered_json::array();
   const Derivatives derivatives = derivatives_for(problem, options.solver.method);
-  for (const runtime::Term& term : model.terms) {
-    add_term(term, derivatives, out);
+  for (std::size_t t = 0; t < model.terms.size(); ++t) {
+    const runtime::Term& term = model.terms[t];
+    add_terms(problem, made.topologies[t], term, derivatives, out);
     if (derivatives == Derivatives::curvature && has_corners(term.topology->program))
       out.header["corners"] = true;
   }
@@ -519,6 +596,22 @@ void write_problem(const Problem& problem, const WebExportOptions& options, Writ
   out.header["options"] = options_of(problem, options.solver);
 }
 
+/// FNV-1a over all bytes but those of the checksum itself.
+std::uint32_t checksum_of(std::string_view text, std::size_t begin, std::size_t end) {
+  std::uint32_t sum = 2166136261U;
+  for (std::size_t k = 0; k < text.size(); ++k)
+    if (k < begin || k >= end) sum = (sum ^ static_cast<unsigned char>(text[k])) * 16777619U;
+  return sum;
+}
+
+/// Writes the checksum into its place in the header.
+void set_checksum(std::string& text) {
+  static constexpr std::string_view kField = "{\"checksum\":\"";
+  const std::size_t begin = kAlignment * 2 + kField.size(), end = begin + kChecksumDigits;
+  std::uint32_t sum = checksum_of(text, begin, end);
+  for (std::size_t k = end; k-- > begin; sum >>= 4) text[k] = "0123456789abcdef"[sum & 15];
+}
+
 std::string file_of(const Written& written) {
   std::string header = written.header.dump();
   const std::size_t start = kAlignment * 2;
@@ -529,18 +622,16 @@ std::string file_of(const Written& written) {
   text.append(reinterpret_cast<const char*>(words.data()), sizeof words);
   text += header;
   text.append(written.body.bytes().begin(), written.body.bytes().end());
+  set_checksum(text);
   return text;
 }
 
 class Folder {
  public:
-  explicit Folder(const std::string& path) : path_(path) {
-    std::error_code failed;
-    std::filesystem::create_directories(path_, failed);
-    if (failed) throw Error(ErrorCode::File, path + ": cannot be made: " + failed.message());
-  }
+  explicit Folder(const std::string& path) : path_(path) { make(path_); }
   void write(const std::string& name, std::string_view text, WebExport& done) const {
     const std::filesystem::path path = path_ / name;
+    make(path.parent_path());
     std::ofstream file(path, std::ios::binary);
     file.write(text.data(), static_cast<std::streamsize>(text.size()));
     file.close();
@@ -550,6 +641,13 @@ class Folder {
   }
 
  private:
+  static void make(const std::filesystem::path& path) {
+    std::error_code failed;
+    std::filesystem::create_directories(path, failed);
+    if (failed)
+      throw Error(ErrorCode::File, path.string() + ": cannot be made: " + failed.message());
+  }
+
   std::filesystem::path path_;
 };
 

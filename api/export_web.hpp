@@ -45,8 +45,9 @@ struct WebExport {
 /// constraints, f32 for energies, residuals of opaque code or with branches on a Value, manifolds
 /// without a traced form, other methods, and options of steps that the module does not have; and in
 /// a build without TypeScript's compiler, which has no module. Throws Error{InvalidArgument} for
-/// options out of range, bounds without a number between them and starts outside of bounds, as a
-/// solve does. Throws Error{File} if a file cannot be written. Cost: as of the first evaluation,
+/// options out of range, bounds without a number between them and starts outside of bounds, and
+/// Error{NonFinite} for starts whose cost or gradient is not finite, as a solve does. Throws
+/// Error{File} if a file cannot be written. Cost: as of the first evaluation,
 /// and an ordering of the blocks.
 WebExport export_web(const Problem& problem, const WebExportOptions& options,
                      const std::string& folder);

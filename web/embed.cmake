@@ -5,6 +5,9 @@ file(WRITE ${OUTPUT}.new "// Generated from web by embed.cmake.\n"
 function(append_file path part)
   file(READ ${path} text)
   get_filename_component(name ${path} NAME)
+  if(name MATCHES "[.]test[.]js$")
+    set(name test/${name})
+  endif()
   if(name STREQUAL package.json)  # it lies beside the module, which is compiled
     string(REPLACE "/dist/" "/" text "${text}")
     string(REGEX REPLACE "\n    \"(build|prepack|pretest)\": [^\n]*" "" text "${text}")
@@ -24,7 +27,7 @@ foreach(module topograd.js model.js linear.js rules.js solver.js energy.js desce
                curvature.js place.js topograd.d.ts)
   append_file(${COMPILED}/${module} module)
 endforeach()
-foreach(file package.json README.md)
+foreach(file package.json README.md test/package.test.js)
   append_file(${SOURCE}/${file} module)
 endforeach()
 append_file(${COMPILED}/f32/float32.js f32)

@@ -60,8 +60,8 @@ TEST_F(ExportWeb, WritesTheProblemAndThePackage) {
   for (const std::string& name : done.files)
     bytes += std::filesystem::file_size(folder.path() / "a" / "b" / name);
   EXPECT_EQ(bytes, done.bytes);
-  for (const char* name :
-       {"problem.bin", "kernels.js", "topograd.js", "topograd.d.ts", "package.json", "README.md"})
+  for (const char* name : {"problem.bin", "kernels.js", "topograd.js", "topograd.d.ts",
+                           "package.json", "README.md", "test/package.test.js"})
     EXPECT_NE(std::ranges::find(done.files, name), done.files.end()) << name;
   const std::string module = read_file(folder.path() / "a" / "b" / "topograd.js");
   EXPECT_NE(module.find("export async function load("), std::string::npos) << module;
@@ -151,6 +151,37 @@ TEST_F(ExportWeb, RefusesWhatASolveRefuses) {
   EXPECT_EQ(error(1, 2, {}), "export web: parameter \"x\" starts at 0, outside its bounds [1, 2]");
   EXPECT_EQ(error(-1, 1, {.max_trust_region_radius = 0}),
             "options: max_trust_region_radius must be >= min_trust_region_radius, got 0");
+}
+
+TEST_F(ExportWeb, RefusesStartsThatAreNotFinite) {
+  const auto error = [](double start, bool energy, bool fixed) -> std::string {
+    std::vector<double> numbers = {start, 1.0};
+    Problem problem;
+    const Parameters x = problem.add_parameters(numbers, 1, "x");
+    if (energy)
+      problem.add_energy(sqrt(x[0]), {.label = "root"});
+    else
+      problem.add_residual(sqrt(x[0]) - x[1], {.label = "root"});
+    if (fixed) problem.set_constant(x, 0);
+    const TemporaryDir folder;
+    try {
+      export_web(problem, {}, folder.path() / "out");
+    } catch (const Error& refused) {
+      EXPECT_EQ(refused.code(), ErrorCode::NonFinite);
+      EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
+      return refused.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(error(1, false, false), "");
+  EXPECT_EQ(error(0, false, true), "");  // only the derivative by a fixed unknown is infinite
+  const std::string value = error(-1, false, false), slope = error(0, false, false);
+  EXPECT_TRUE(value.starts_with("export web: residual \"root\" #0 (topology ")) << value;
+  EXPECT_NE(value.find("sqrt(-1) is "), std::string::npos) << value;
+  EXPECT_TRUE(slope.starts_with("export web: the derivative of residual \"root\" #0")) << slope;
+  EXPECT_NE(error(-1, true, false).find("energy \"root\" #0"), std::string::npos);
+  EXPECT_EQ(error(std::nan(""), false, false),
+            "export web: parameter \"x\", block 0 is nan at the start; expected a finite number");
 }
 
 TEST_F(ExportWeb, WritesEnergies) {

@@ -4,9 +4,10 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 
-import { folder, load, native, removeFolder, run, skip, source } from "./command.js";
+import { folder, load, native, removeFolder, run, skip, source, write } from "./command.js";
 
 after(removeFolder);
 
@@ -108,14 +109,18 @@ test("the package has the command's version", { skip }, () => {
 });
 
 const noNpm = spawnSync("npm", ["--version"]).status !== 0 ? "no npm" : false;
-test("npm packs all of an exported folder, and its tests end with a summary", { skip: skip || noNpm }, () => {
+test("npm packs all of an exported folder, whose test passes, also unpacked", { skip: skip || noNpm }, () => {
   const cwd = join(folder, "packed");
   run("export", "web", "springs", "--width", "3", "--f32", "--page", "--out", cwd);
-  const npm = (...args) => execFileSync("npm", args, {
-    cwd, encoding: "utf8", env: { ...process.env, NODE_TEST_CONTEXT: undefined }, stdio: ["ignore", "pipe", "ignore"] });
-  const [{ files }] = JSON.parse(npm("pack", "--dry-run", "--json", "--offline"));
-  assert.deepEqual(files.map(({ path }) => path).sort(), readdirSync(cwd).sort());
-  assert.match(npm("test"), /^# fail 0$/m);
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined, TOPOGRAD_WEB: undefined };
+  const call = (program, args, where = cwd) => execFileSync(program, args, {
+    cwd: where, encoding: "utf8", env, stdio: ["ignore", "pipe", "ignore"] });
+  const written = readdirSync(cwd, { recursive: true }).filter((name) => statSync(join(cwd, name)).isFile());
+  assert.match(call("npm", ["test"]), /^# pass 1$/m);
+  const [{ files, filename }] = JSON.parse(call("npm", ["pack", "--json", "--offline"]));
+  assert.deepEqual(files.map(({ path }) => path).sort(), written.sort());
+  call("tar", ["-xzf", filename]);
+  assert.match(call("npm", ["test"], join(cwd, "package")), /^# pass 1$/m);
 });
 
 test("springs take the command's steps", { skip }, async () => {
@@ -301,4 +306,42 @@ test("limits of the command are the defaults of solves", async (t) => {
   assert.equal(summary.status, "no_convergence");
   assert.throws(() => run("export", "web", "springs", "--width", "5", "--option", "components=separate",
                           "--out", join(folder, "refused")));
+});
+
+/** Two decays with a common rate. */
+const decays = (second) => ({
+  parameters: [{ name: "a", values: [1] }, { name: "b", values: [0.1] }, { name: "c", values: [2] }],
+  data: { x: [0, 1, 2, 3], y: [2, 1.2, 0.75, 0.42], z: [4, 2.4, 1.4] },
+  residuals: [
+    { label: "first", expressions: ["a * exp(-b * x) - y"], parameters: ["a", "b"], data: ["x", "y"] },
+    { label: second, expressions: ["a * exp(-b * x) - y"], parameters: { a: "c", b: "b" }, data: { x: [0, 1, 2], y: "z" } }],
+});
+
+test("labels name their own residuals, also those that share a formula", { skip }, async () => {
+  const path = write(decays("second")), { p } = await load([path]);
+  assert.deepEqual(p.labels, ["first", "second"]);
+  assert.deepEqual([...p.data("first")], [0, 2, 1, 1.2, 2, 0.75, 3, 0.42]);
+  assert.deepEqual([...p.data("second")], [0, 4, 1, 2.4, 2, 1.4]);
+  assert.deepEqual([...p.residuals("second")].map((r) => r.toFixed(6)), ["-2.000000", "-0.590325", "0.237462"]);
+  const summary = await p.minimize();
+  close(summary.finalCost, native([path]).final_cost, 1e-9, "cost");
+  p.set("second", [0, 8, 1, 4.8]);  // each is a curve
+  assert.equal((await p.minimize()).status, "convergence");
+  assert.ok(Math.abs(p.parameters("c")[0] - 8) < 0.2);
+  // Names are unique.
+  assert.deepEqual((await load([write(decays("a"))])).p.labels, ["first", "a 2"]);
+});
+
+test("a flipped bit of a file is found", { skip }, async () => {
+  const { out } = await load([write(decays("second"))]), path = join(out, "problem.bin"), bytes = readFileSync(path);
+  const { load: again } = await import(pathToFileURL(join(out, "topograd.js")).href);
+  const address = pathToFileURL(out + "/"), header = bytes.readUInt32LE(12);
+  for (const at of [7, 40, 60, 16 + header, bytes.length - 1]) {
+    const changed = Buffer.from(bytes);
+    changed[at] ^= 1;
+    writeFileSync(path, changed);
+    await assert.rejects(again(address), { name: "TopogradError", code: "file", message: /the file is damaged \(expected/ });
+  }
+  writeFileSync(path, bytes);
+  assert.deepEqual((await again(address)).labels, ["first", "second"]);
 });

@@ -183,6 +183,15 @@ const files = {
     residuals: [{ label: "fit", expressions: ["b[0] * exp(-b[1] * t) + b[2] + b[3] * t - y"], parameters: ["b"],
                   data: ["t", "y"], loss: { huber: 0.5 } }],
   }),
+  // Two terms share their kernels.
+  "labels.json": JSON.stringify({
+    parameters: [{ name: "a", values: [4] }, { name: "b", values: [0.5] }, { name: "c", values: [8] }],
+    data: { t: [0, 1, 2, 3, 4, 5], y: [5, 3.9, 3.1, 2.4, 2, 1.5], z: [9, 7.2, 5.8] },
+    residuals: [
+      { label: "first", expressions: ["a * exp(-b * t) - y"], parameters: ["a", "b"], data: ["t", "y"] },
+      { label: "second", expressions: ["a * exp(-b * t) - y"], parameters: { a: "c", b: "b" },
+        data: { t: [0, 1, 2], y: "z" } }],
+  }),
   "graph.g2o": `VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1
 VERTEX_SE3:QUAT 1 1.1 0.1 0 0 0.05 0 1
 VERTEX_SE3:QUAT 2 1 1.2 0 0 0 0.6 0.8
@@ -209,6 +218,7 @@ for (const { name, args, slow, share = 1e-6, steps = 1, options = {} } of [
   { name: "bundle", slow: true, args: ["bundle", "--cameras", "6", "--points", "120", "--observations", "500",
                                        "--noise", "0.5"] },
   { name: "bounded", args: [file("bounded.json")] },
+  { name: "labels", args: [file("labels.json")] },
   { name: "graph", args: ["pose-graph", file("graph.g2o"), "--start", "file"] },
 ]) {
   test(`${name} in single precision ends where float64 does`, async (t) => {
