@@ -65,6 +65,16 @@ TEST(CheckCommand, PortableBitsOfOneProblem) {
       << none.err;
 }
 
+TEST(CheckCommand, OptionsOfPortableBitsAreNotIgnored) {
+  for (const char* option : {"--problem misra1a", "--all"}) {
+    const CommandResult refused = topograd(std::string("check repeat ") + option);
+    const std::string name(std::string_view(option).substr(0, std::string_view(option).find(" ")));
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_EQ(refused.err,
+              "topograd: check repeat: expected --portable beside " + name + ", got none\n");
+  }
+}
+
 TEST(CheckCommand, PortableBitsRefuseWhatCannotHaveThem) {
   const struct {
     const char* options;

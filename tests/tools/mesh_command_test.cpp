@@ -118,7 +118,7 @@ TEST(MeshCommand, ArapSaysWhatItMovesAndTakesHandles) {
       {"0 1 2 3\n\n0 1 2 3\n", ":3: expected each vertex once, got vertex 0 of line 1"},
       {"0 1 2 3 4\n", ":1: expected the end of the line, got \"4\""},
       {"0 1 2 nan\n", ":1: expected a coordinate as a finite number, got \"nan\""},
-      {"# none\n", ":2: expected lines \"vertex x y z\", got none"},
+      {"# none\n", ":2: expected lines NUMBER x y z, got none"},
   };
   for (const auto& row : rows) {
     std::ofstream(handles) << row.text;

@@ -62,7 +62,7 @@ std::vector<Pin> parse_pins(std::string_view text, const std::string& name, std:
       reader.fail_expected("the end of the line", more);
     pins.push_back(pin);
   }
-  if (pins.empty()) reader.fail("expected lines \"vertex x y z\", got none");
+  if (pins.empty()) reader.fail("expected lines NUMBER x y z, got none");
   return pins;
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "../../../ir/error.hpp"
@@ -194,6 +195,12 @@ void run_repeat(const RepeatArguments& arguments) {
     const ordered_json report = portable_report(asked);
     return finish_check(arguments.json, portable_text(report), report);
   }
+  const std::pair<const char*, bool> rest[] = {{"--problem", !arguments.problem.empty()},
+                                               {"--all", arguments.all}};
+  for (const auto& [option, given] : rest)
+    if (given)
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string("check repeat: expected --portable beside ") + option + ", got none");
   const ordered_json report = measure(arguments);
   finish_check(arguments.json, text_of_hashes(report), report);
 }

@@ -384,8 +384,10 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
              "size")
       .shown_default("0; smooth --icosphere: 0.01")
       .only_with({"smooth", "bundle"});
-  app.option("--handles", &arguments.handles,
-             "file of targets, with the line \"vertex x y z\" for each; vertices count from 0")
+  app.option(
+         "--handles", &arguments.handles,
+         "file of targets, with the line NUMBER x y z for each vertex that has one, such as \"12 "
+         "0 1.5 -2\"; vertices count from 0")
       .only_with({"arap"});
   app.option("--fix", &arguments.fixed,
              "what stays as it is: rotation, translation, f, k1, k2 (k2=0 sets it first), cameras "
