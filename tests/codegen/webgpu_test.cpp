@@ -1,7 +1,7 @@
 // Kernels as WGSL, run by Chromium's WebGPU on SwiftShader, or by Node with the package `webgpu` on
 // a graphics processor, against the evaluator and against the JavaScript of the same programs.
-// Opt-in: TOPOGRAD_WEBGPU=1; a larger number is that of random programs. TOPOGRAD_WEBGPU_NODE names
-// the folder that has node_modules/webgpu, and chooses Node.
+// Opt-in: TOPOGRAD_WEBGPU=1; a larger number is that of random programs, and FIRST-LAST are theirs.
+// TOPOGRAD_WEBGPU_NODE names the folder that has node_modules/webgpu, and chooses Node.
 #include "../../autodiff/derivatives.hpp"
 #include "../../codegen/glsl/c_source.hpp"
 #include "../../codegen/spirv/cross.hpp"
@@ -450,10 +450,17 @@ std::vector<ir::Op> basic_ops() {
           ir::Op::Abs, ir::Op::Sqrt, ir::Op::Lt,  ir::Op::Select};
 }
 
-/// How many random programs there are: `usual`, or as many as TOPOGRAD_WEBGPU asks for.
-std::uint64_t program_count(std::uint64_t usual) {
+/// Numbers of random programs.
+struct Seeds {
+  std::uint64_t first, last;
+};
+/// From 1 to `usual`, or those that TOPOGRAD_WEBGPU asks for: LAST, above `usual`, or FIRST-LAST.
+Seeds seeds_of_programs(std::uint64_t usual) {
   const char* asked = std::getenv("TOPOGRAD_WEBGPU");
-  return std::max<std::uint64_t>(usual, asked ? std::strtoull(asked, nullptr, 10) : 0);
+  char* end = nullptr;
+  const std::uint64_t number = asked != nullptr ? std::strtoull(asked, &end, 10) : 0;
+  if (end != nullptr && *end == '-') return {number, std::strtoull(end + 1, nullptr, 10)};
+  return {1, std::max(usual, number)};
 }
 
 /// Random programs in parts, which processes can share by GTEST_TOTAL_SHARDS.
@@ -465,7 +472,8 @@ INSTANTIATE_TEST_SUITE_P(Parts, WebGpuPrograms, ::testing::Range(std::uint64_t{1
 
 TEST_P(WebGpuPrograms, OfBasicOpsHaveTheBitsOfJavaScript) {
   std::size_t compared = 0, programs = 0;
-  for (std::uint64_t seed = GetParam(); seed <= program_count(48); seed += kParts) {
+  const Seeds seeds = seeds_of_programs(48);
+  for (std::uint64_t seed = seeds.first + GetParam() - 1; seed <= seeds.last; seed += kParts) {
     const ir::Program f = random_program(seed, {.operations = 12, .ops = basic_ops()});
     const ir::Program program = autodiff::residual_and_jacobian(f, autodiff::all_slots(f));
     const std::string name = "random_" + std::to_string(seed);
@@ -490,7 +498,8 @@ class WebGpuSmoothPrograms : public WebGpuPrograms {
   template <class T>
   static void compare(Precision precision) {
     std::size_t compared = 0, programs = 0;
-    for (std::uint64_t seed = GetParam(); seed <= program_count(64); seed += kParts) {
+    const Seeds seeds = seeds_of_programs(64);
+    for (std::uint64_t seed = seeds.first + GetParam() - 1; seed <= seeds.last; seed += kParts) {
       Point at = random_point(seed, {.parameters = 3, .data = 2, .uniforms = 1});
       for (auto* values : {&at.parameters, &at.data, &at.uniforms})
         *values = rounded(*values, precision);
