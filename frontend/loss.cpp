@@ -89,7 +89,6 @@ struct LossNode {
   friend LossNode operator/(LossNode x, double y) { return x / x.number(y); }
   friend LossNode operator>(LossNode x, LossNode y) { return x.make(ir::Op::Gt, y); }
   friend LossNode operator>(LossNode x, double y) { return x > x.number(y); }
-  friend LossNode operator<=(LossNode x, LossNode y) { return x.make(ir::Op::Le, y); }
 };
 LossNode select(LossNode condition, LossNode x, LossNode y) {
   return {x.graph, x.graph->add(ir::Op::Select, condition.id, x.id, y.id)};
