@@ -26,15 +26,18 @@ constexpr double kErrorOfCurvature = 10 * kApart * kApart;
 constexpr double kRounding = 1e3;
 // A block has moved if a number of it has by this share of the largest one.
 constexpr double kMoved = 1e-3;
-// Most evaluations of residual blocks, and most tangents of a block.
-constexpr std::size_t kMostEvaluations = std::size_t{1} << 18;
+// Evaluations of residual blocks that are always made, and more of them for each of the problem's.
+constexpr std::size_t kFewEvaluations = 1024, kEvaluationsOfEach = 1;
+// Residual blocks that stand for all that read a block, and most tangents of a block.
+constexpr std::size_t kMostReaders = 512;
 constexpr int kMostTangents = 16;
 
 /// A block on a manifold that moves.
 struct Block {
   std::uint32_t first = 0, width = 0;  ///< in x
   const Manifold* manifold = nullptr;
-  LocalCosts::Blocks readers = {};  ///< residual blocks that read it
+  LocalCosts::Blocks readers = {};  ///< residual blocks that read it, or some of many
+  double share = 1;                 ///< of all that read it
   double cost = 0;                  ///< of these
 };
 
@@ -113,7 +116,7 @@ class Turns {
   Turns(const ProblemModel& problem, const TurnFacts& at, std::vector<Block> blocks)
       : at_(at),
         blocks_(std::move(blocks)),
-        scalars_(scalars_of(blocks_)),
+        scalars_(all_scalars(blocks_)),
         local_(problem, scalars_) {
     find_readers();
   }
@@ -121,8 +124,8 @@ class Turns {
   std::optional<std::vector<double>> look() {
     drop_small();
     std::vector<Turn> turns;
-    for (const Block& block : blocks_)
-      if (std::optional<Turn> turn = turn_of(block)) turns.push_back(std::move(*turn));
+    for (const Points& around : points())
+      if (std::optional<Turn> turn = turn_of(around)) turns.push_back(std::move(*turn));
     std::ranges::stable_sort(turns, std::ranges::greater(), &Turn::gain);
     std::vector<bool> used(local_.blocks());
     std::vector<double> x(at_.x.begin(), at_.x.end());
@@ -143,7 +146,7 @@ class Turns {
     double gain;
   };
 
-  static std::vector<std::uint32_t> scalars_of(std::span<const Block> blocks) {
+  static std::vector<std::uint32_t> all_scalars(std::span<const Block> blocks) {
     std::vector<std::uint32_t> out;
     for (const Block& block : blocks)
       for (std::uint32_t k = 0; k < block.width; ++k) out.push_back(block.first + k);
@@ -162,55 +165,115 @@ class Turns {
       std::ranges::sort(block.readers);
       block.readers.erase(std::unique(block.readers.begin(), block.readers.end()),
                           block.readers.end());
+      take_some(block);
     }
   }
 
-  /// Costs with the block at each of these points.
-  std::vector<double> costs(const Block& block, std::span<const std::vector<double>> points) const {
+  static void take_some(Block& block) {
+    LocalCosts::Blocks& readers = block.readers;
+    const std::size_t all = readers.size(), step = (all + kMostReaders - 1) / kMostReaders;
+    if (step <= 1) return;
+    std::size_t some = 0;
+    for (std::size_t k = 0; k < all; k += step) readers[some++] = readers[k];
+    readers.resize(some);
+    block.share = static_cast<double>(some) / static_cast<double>(all);
+  }
+
+  std::span<const std::uint32_t> scalars_of(const Block& block) const {
     const auto first = std::ranges::lower_bound(scalars_, block.first);
-    const std::span<const std::uint32_t> unknowns(first, first + block.width);
-    std::vector<LocalCosts::Probe> probes;
-    probes.reserve(points.size());
-    for (const std::vector<double>& point : points)
-      probes.push_back({block.readers, unknowns, point});
-    return local_.costs(at_.x, probes);
+    return {first, first + block.width};
+  }
+
+  /// The cost of what reads the block, with these numbers of it.
+  double cost_of(const Block& block, std::span<const double> values) const {
+    const LocalCosts::Probe probe{block.readers, scalars_of(block), values};
+    return local_.costs(at_.x, {&probe, 1}).front();
   }
 
   /// Leaves the blocks that may gain enough, those with the largest costs.
   void drop_small() {
+    LocalCosts::Blocks all;
+    for (const Block& block : blocks_)
+      all.insert(all.end(), block.readers.begin(), block.readers.end());
+    std::ranges::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
     std::vector<LocalCosts::Probe> probes;
-    probes.reserve(blocks_.size());
-    for (const Block& block : blocks_) probes.push_back({block.readers, {}, {}});
+    probes.reserve(all.size());
+    for (const std::uint32_t& reader : all) probes.push_back({{&reader, 1}, {}, {}});
     const std::vector<double> here = local_.costs(at_.x, probes);
-    for (std::size_t b = 0; b < blocks_.size(); ++b) blocks_[b].cost = here[b];
-    std::erase_if(blocks_, [&](const Block& block) { return !(block.cost > at_.least); });
-    std::ranges::stable_sort(blocks_, std::ranges::greater(), &Block::cost);
-    std::size_t evaluations = 0;
+    for (Block& block : blocks_) {
+      auto at = all.begin();
+      for (const std::uint32_t reader : block.readers) {
+        at = std::lower_bound(at, all.end(), reader);
+        block.cost += here[static_cast<std::size_t>(at - all.begin())];
+      }
+    }
+    std::erase_if(blocks_, [&](const Block& block) { return !(block.cost > least_of(block)); });
+    std::ranges::stable_sort(blocks_, std::ranges::greater(),
+                             [](const Block& block) { return block.cost / block.share; });
+    std::size_t left = std::max(kFewEvaluations, kEvaluationsOfEach * local_.blocks());
+    bool first = true;
     const auto end = std::ranges::find_if(blocks_, [&](const Block& block) {
       const auto t = static_cast<std::size_t>(block.manifold->tangent_size());
-      evaluations += t * (t + 1) * block.readers.size();
-      return evaluations > kMostEvaluations;
+      const std::size_t cost = t * (t + 1) * block.readers.size();
+      const bool fits = cost <= left;
+      left -= std::min(cost, left);
+      return !std::exchange(first, false) && !fits;
     });
     blocks_.erase(end, blocks_.end());
   }
 
-  /// The least curvature of the block's cost, by differences; none unless it is negative beyond
-  /// their error.
-  std::optional<NegativeCurvature> curvature_of(const Block& block,
-                                                const Surroundings& around) const {
-    const Eigen::Index n = around.tangents();
-    std::vector<std::vector<double>> points;
+  double least_of(const Block& block) const { return block.share * at_.least; }
+
+  /// Points around a block: ± e_i and ± (e_i + e_j) in its tangents, and their costs.
+  struct Points {
+    const Block* block;
+    Surroundings around;
+    std::vector<std::vector<double>> values = {};
+    std::vector<double> costs = {};
+  };
+
+  static std::optional<Points> points_of(const Block& block, std::span<const double> x) {
+    Points out{.block = &block, .around = Surroundings(block, x)};
+    if (!out.around.exist()) return std::nullopt;
+    const Eigen::Index n = out.around.tangents();
     for (Eigen::Index i = 0; i < n; ++i) {
       for (Eigen::Index j = 0; j <= i; ++j) {
         for (const double sign : {1.0, -1.0}) {
           Eigen::VectorXd delta = Eigen::VectorXd::Zero(n);
           delta[i] = delta[j] = sign;
-          points.push_back(around.at(delta));
+          out.values.push_back(out.around.at(delta));
+          if (out.values.back().empty()) return std::nullopt;
         }
       }
     }
-    if (std::ranges::any_of(points, &std::vector<double>::empty)) return std::nullopt;
-    const std::vector<double> cost = costs(block, points);
+    return out;
+  }
+
+  /// All of them at once: each call prepares programs.
+  std::vector<Points> points() const {
+    std::vector<Points> out;
+    std::vector<LocalCosts::Probe> probes;
+    for (const Block& block : blocks_)
+      if (std::optional<Points> of_block = points_of(block, at_.x))
+        out.push_back(std::move(*of_block));
+    for (const Points& of_block : out)
+      for (const std::vector<double>& values : of_block.values)
+        probes.push_back({of_block.block->readers, scalars_of(*of_block.block), values});
+    const std::vector<double> costs = local_.costs(at_.x, probes);
+    auto next = costs.begin();
+    for (Points& of_block : out) {
+      of_block.costs.assign(next, next + static_cast<std::ptrdiff_t>(of_block.values.size()));
+      next += static_cast<std::ptrdiff_t>(of_block.values.size());
+    }
+    return out;
+  }
+
+  /// The least curvature of the block's cost, by differences; none unless it is negative beyond
+  /// their error.
+  static std::optional<NegativeCurvature> curvature_of(const Points& points) {
+    const std::vector<double>& cost = points.costs;
+    const double here = points.block->cost;
     if (!std::ranges::all_of(cost, [](double c) { return std::isfinite(c); })) return std::nullopt;
     const auto number = [](Eigen::Index i, Eigen::Index j) {
       return static_cast<std::size_t>(i * (i + 1) + 2 * j);
@@ -218,8 +281,9 @@ class Turns {
     // Of f(δ) + f(−δ) − 2 f(0) for δ = e_i + e_j, or e_i if i is j.
     const auto bend = [&](Eigen::Index i, Eigen::Index j) {
       const std::size_t at = number(i, j);
-      return (cost[at] - block.cost) + (cost[at + 1] - block.cost);
+      return (cost[at] - here) + (cost[at + 1] - here);
     };
+    const Eigen::Index n = points.around.tangents();
     Eigen::VectorXd gradient(n);
     Eigen::MatrixXd hessian(n, n);
     for (Eigen::Index i = 0; i < n; ++i) {
@@ -228,28 +292,27 @@ class Turns {
       for (Eigen::Index j = 0; j < i; ++j)
         hessian(i, j) = hessian(j, i) = (bend(i, j) - bend(i, i) - bend(j, j)) / 2;
     }
-    const double error = static_cast<double>(n) *
-                         std::max(kRounding * std::numeric_limits<double>::epsilon() * block.cost,
-                                  kErrorOfCurvature * hessian.cwiseAbs().maxCoeff());
+    const double error =
+        static_cast<double>(n) * std::max(kRounding * std::numeric_limits<double>::epsilon() * here,
+                                          kErrorOfCurvature * hessian.cwiseAbs().maxCoeff());
     return least_curvature(hessian, gradient, -error);
   }
 
-  std::optional<Turn> turn_of(const Block& block) const {
-    const Surroundings around(block, at_.x);
-    if (!around.exist()) return std::nullopt;
-    const std::optional<NegativeCurvature> descent = curvature_of(block, around);
+  std::optional<Turn> turn_of(const Points& points) const {
+    const Block& block = *points.block;
+    const std::optional<NegativeCurvature> descent = curvature_of(points);
     if (!descent) return std::nullopt;
-    SaddleSearch search(block.cost, descent->curvature, at_.least);
-    const auto cost_at = [&](double length) {
-      const std::vector<double> point = around.at(length * descent->direction);
-      return point.empty() ? std::numeric_limits<double>::infinity()
-                           : costs(block, {&point, 1}).front();
-    };
-    while (search.length() != 0) search.judge(cost_at(search.length()));
+    SaddleSearch search(block.cost, descent->curvature, least_of(block));
+    const auto at = [&](double length) { return points.around.at(length * descent->direction); };
+    while (search.length() != 0) {
+      const std::vector<double> values = at(search.length());
+      search.judge(values.empty() ? std::numeric_limits<double>::infinity()
+                                  : cost_of(block, values));
+    }
     if (search.best() == 0) return std::nullopt;
-    std::vector<double> values = around.at(search.best() * descent->direction);
-    const double gain = block.cost - costs(block, {&values, 1}).front();
-    return Turn{&block, std::move(values), gain};
+    std::vector<double> values = at(search.best());
+    const double gain = block.cost - cost_of(block, values);
+    return Turn{&block, std::move(values), gain / block.share};
   }
 
   const TurnFacts& at_;

@@ -33,8 +33,9 @@ struct TurnFacts {
 ///
 ///   problem  in this process, its residuals expressions without branches
 ///
-/// Cost: t (t + 1) + 1 evaluations of the residuals that read a block of t tangents, a quarter of a
-/// million in all, and some 20 more for each block with negative curvature.
+/// Cost: one evaluation of the residuals that read a block, then t (t + 1) of them for each block
+/// of t tangents, as many as the problem has in all (at least 1,024), and some 20 more for each
+/// block with negative curvature. Of more than 512 that read one block, as many stand for all.
 std::optional<std::vector<double>> turned_blocks(const ProblemModel& problem, const TurnFacts& at);
 
 }  // namespace topograd
