@@ -1,4 +1,11 @@
 # Converts the files of the module and of the page to C++: cmake -DOUTPUT=F -DSOURCE=DIR -DCOMPILED=DIR -P embed.cmake
+# Without COMPILED, in a build without TypeScript's compiler, there are no files.
+if(NOT COMPILED)
+  file(WRITE ${OUTPUT} "// Generated from web by embed.cmake.\n"
+       "#include <topograd/api/web_files.hpp>\n\nnamespace topograd::detail {\n\n"
+       "std::span<const WebFile> web_files() { return {}; }\n\n}  // namespace topograd::detail\n")
+  return()
+endif()
 file(WRITE ${OUTPUT}.new "// Generated from web by embed.cmake.\n"
      "#include <topograd/api/web_files.hpp>\n\nnamespace topograd::detail {\nnamespace {\n\n"
      "using std::string_view_literals::operator\"\"sv;\n\nconstexpr WebFile kFiles[] = {\n")
