@@ -26,8 +26,8 @@ constexpr double kErrorOfCurvature = 10 * kApart * kApart;
 constexpr double kRounding = 1e3;
 // A block has moved if a number of it has by this share of the largest one.
 constexpr double kMoved = 1e-3;
-// Evaluations of residual blocks that are always made, and more of them for each of the problem's.
-constexpr std::size_t kFewEvaluations = 1024, kEvaluationsOfEach = 1;
+// Evaluations of residual blocks that may be made in small problems, too.
+constexpr std::size_t kFewEvaluations = 1024;
 // Residual blocks that stand for all that read a block, and most tangents of a block.
 constexpr std::size_t kMostReaders = 512;
 constexpr int kMostTangents = 16;
@@ -156,8 +156,7 @@ class Turns {
 
   void find_readers() {
     for (Block& block : blocks_) {
-      const auto found = std::ranges::lower_bound(scalars_, block.first);
-      const auto k = static_cast<std::size_t>(found - scalars_.begin());
+      const auto k = static_cast<std::size_t>(scalars_of(block).data() - scalars_.data());
       for (std::size_t j = k; j < k + block.width; ++j) {
         const std::span<const std::uint32_t> readers = local_.readers(j);
         block.readers.insert(block.readers.end(), readers.begin(), readers.end());
@@ -211,7 +210,7 @@ class Turns {
     std::erase_if(blocks_, [&](const Block& block) { return !(block.cost > least_of(block)); });
     std::ranges::stable_sort(blocks_, std::ranges::greater(),
                              [](const Block& block) { return block.cost / block.share; });
-    std::size_t left = std::max(kFewEvaluations, kEvaluationsOfEach * local_.blocks());
+    std::size_t left = std::max(kFewEvaluations, local_.blocks());
     bool first = true;
     const auto end = std::ranges::find_if(blocks_, [&](const Block& block) {
       const auto t = static_cast<std::size_t>(block.manifold->tangent_size());
@@ -278,7 +277,7 @@ class Turns {
     const auto number = [](Eigen::Index i, Eigen::Index j) {
       return static_cast<std::size_t>(i * (i + 1) + 2 * j);
     };
-    // Of f(δ) + f(−δ) − 2 f(0) for δ = e_i + e_j, or e_i if i is j.
+    // Returns f(δ) + f(−δ) − 2 f(0), where δ is e_i + e_j, or e_i if i is j.
     const auto bend = [&](Eigen::Index i, Eigen::Index j) {
       const std::size_t at = number(i, j);
       return (cost[at] - here) + (cost[at + 1] - here);

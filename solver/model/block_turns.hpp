@@ -9,7 +9,7 @@
 
 namespace topograd {
 
-/// Where a minimisation ends, for turned_blocks().
+/// The end of a minimisation, as turned_blocks() reads it.
 struct TurnFacts {
   std::span<const double> x;      ///< the point
   std::span<const double> start;  ///< of the minimisation

@@ -180,55 +180,6 @@ std::vector<Eigen::MatrixXd> hessians_of(runtime::Engine& engine,
                    [&](auto p, auto out) { runtime::second_derivatives(engine).hvp(p, out); });
 }
 
-/// Adds the magnitudes of the entries of a term's Hessians, by unknown.
-///
-///   unknowns  of the rows, ascending
-///   hessians  of the instances, packed
-void add_magnitudes(const ir::Batch& batch, std::span<const std::uint32_t> unknowns,
-                    std::span<const double> hessians, Eigen::MatrixXd& magnitudes) {
-  const auto row_of = [&](std::uint32_t scalar) -> Eigen::Index {
-    const auto found = std::ranges::lower_bound(unknowns, scalar);
-    return found != unknowns.end() && *found == scalar ? found - unknowns.begin() : -1;
-  };
-  const std::uint32_t slots = batch.parameter_columns();
-  auto next = hessians.begin();
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    for (std::uint32_t s = 0; s < slots; ++s) {
-      const Eigen::Index row = row_of(batch.index(i, s));
-      for (std::uint32_t other = s; other < slots; ++other) {
-        const double size = std::abs(*next++);
-        const Eigen::Index column = row_of(batch.index(i, other));
-        if (row < 0 || column < 0) continue;
-        magnitudes(row, column) += size;
-        if (row != column || s != other) magnitudes(column, row) += size;
-      }
-    }
-  }
-}
-
-/// Sets entries of the Hessian to 0 that are no more than the rounding of their sums over the
-/// instances: units of the unknowns make a number of anything.
-///
-///   unknowns  of its rows, ascending
-///   unit      relative rounding unit of the engine's numbers
-void drop_rounding(runtime::Engine& engine, const runtime::Model& model,
-                   std::span<const std::uint32_t> unknowns, double unit, Eigen::MatrixXd& hessian) {
-  constexpr double kRoundings = 16;
-  constexpr std::size_t kMostNumbers = std::size_t{1} << 22;
-  Eigen::MatrixXd magnitudes = Eigen::MatrixXd::Zero(hessian.rows(), hessian.cols());
-  std::vector<double> values;
-  for (std::size_t t = 0; t < model.terms.size(); ++t) {
-    const ir::Batch& batch = *model.terms[t].batch;
-    const std::size_t slots = batch.parameter_columns();
-    const std::size_t numbers = slots * (slots + 1) / 2 * batch.size();
-    if (numbers > kMostNumbers) return;
-    values.resize(numbers);
-    runtime::second_derivatives(engine).hessian(t, false, values);
-    add_magnitudes(batch, unknowns, values, magnitudes);
-  }
-  hessian = (hessian.array().abs() > kRoundings * unit * magnitudes.array()).select(hessian, 0.0);
-}
-
 /// Numbers of these scalars.
 Eigen::VectorXd gather(std::span<const double> all, std::span<const std::uint32_t> scalars) {
   Eigen::VectorXd out(static_cast<Eigen::Index>(scalars.size()));
@@ -302,7 +253,7 @@ class Beside {
         squares_(at.columns.squares) {}
 
   BesideEnd look() {
-    if (at_.ended && problem_.problem->has_manifolds()) {
+    if (at_.turns && problem_.problem->has_manifolds()) {
       if (std::optional<ExactStep> turned = turn()) return {std::move(turned), true};
       if (model_.manifolds == nullptr) return {};
     }
@@ -399,9 +350,7 @@ class Beside {
           matrix_of(groups, x_.size(), [this](auto p, auto out) { engine_.jtjp(p, out); }).front();
       if (!normal.allFinite() || !has_dependent_columns(normal)) return std::nullopt;
     }
-    std::vector<Eigen::MatrixXd> hessians = hessians_of(engine_, groups, x_.size());
-    if (!local && !groups.empty() && engine_.backend() == runtime::Backend::cpu)
-      drop_rounding(engine_, model_, scalars, at_.unit, hessians.front());
+    const std::vector<Eigen::MatrixXd> hessians = hessians_of(engine_, groups, x_.size());
     std::vector<double> x = x_;
     bool found = false;
     for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -76,7 +76,7 @@ struct EndFacts {
   bool dependent = false;
   /// The gradient is exactly 0 at the start, which may be that of all unknowns together.
   bool nowhere = false;
-  bool ended = true;      ///< the minimisation claims a minimum
+  bool turns = true;      ///< blocks on manifolds may be turned: a minimum is claimed
   bool foretold = false;  ///< TurnFacts::foretold
 };
 

@@ -696,7 +696,8 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
        .columns = {.squares = {squares.begin(), squares.end()}, .noise = {}},
        .dependent = dependent,
        .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0,
-       .ended = ended,
+       // Turned points have the bits of the host's functions.
+       .turns = ended && options_.bits == Bits::native,
        .foretold = foretold(summary_)});
   if (!beside.step) {
     // Nothing is asked of the point of an end again.

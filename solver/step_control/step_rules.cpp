@@ -315,7 +315,7 @@ Verdict StepRules::check_radius() const {
   // What ends a minimisation within augmented_lagrangian is judged there.
   if (!options_->scale_free || terms_.penalties)
     return {End::least_radius, region_.radius(), least};
-  return check_promise({End::kink}, rounding_noise());
+  return check_promise({End::kink}, 0);
 }
 
 Verdict StepRules::check_promise(const Verdict& verdict, double noise) const {

@@ -190,7 +190,7 @@ class StepRules {
   Verdict check_radius() const;
   /// The verdict, or that rounding of the cost hides what the first step at the point promised.
   ///
-  ///   noise  of the cost, from the residuals themselves
+  ///   noise  of the cost, from the residuals themselves; 0: it was not measured
   Verdict check_promise(const Verdict& verdict, double noise) const;
 
   // A trial.
