@@ -42,6 +42,57 @@ double workgroup_sum(double value) {
 }
 )";
 
+// Two totals go through the tree side by side: from its fifth last step on, one subgroup has both.
+constexpr std::string_view kTotals = R"(
+shared {T} partial_totals[{numbers}];
+
+// Sums over the workgroup by trees of fixed order, in every invocation.
+void workgroup_totals({arguments}) {
+  uint self = gl_LocalInvocationIndex;
+  barrier();
+{store}
+  for (uint width = {half}; width > 0u; width >>= 1u) {
+    barrier();
+{step}
+  }
+  barrier();
+{load}
+}
+)";
+
+constexpr std::string_view kTotalStep = R"(
+    if (self < width) {
+      {T} sum = {sum};
+      partial_totals[self] = sum;
+    }
+)";
+
+constexpr std::string_view kTwoTotalsStep = R"(
+    if (self < 2u * width) {
+      uint at = self < width ? self : self - width + {size}u;
+      {T} sum = {sum};
+      partial_totals[at] = sum;
+    }
+)";
+
+constexpr std::string_view kSubgroupTotals = R"(
+shared double partial_totals[{numbers}];
+
+// Sums over the workgroup, first in subgroups of any size, then over these; in every invocation.
+void workgroup_totals({arguments}) {
+{subgroups}
+  barrier();
+  if (subgroupElect()) {
+{store}
+  }
+  barrier();
+{load}
+  for (uint k = 1u; k < gl_NumSubgroups; ++k) {
+{step}
+  }
+}
+)";
+
 constexpr std::string_view kCompensated = R"(
 // A sum and the rounding error that it has gathered. Source: Knuth, TAOCP 2, 4.2.2, theorem B.
 vec2 compensated_add(vec2 a, vec2 b) {
@@ -226,17 +277,95 @@ void Summation::add(Shader& shader, std::string_view name, std::string_view expr
   }
 }
 
+void Summation::need_subgroups(Shader& shader) const {
+  if (!use_subgroups_) return;
+  shader.need_extension("GL_KHR_shader_subgroup_basic");
+  shader.need_extension("GL_KHR_shader_subgroup_arithmetic");
+}
+
 std::string Summation::total(Shader& shader, std::string_view name) const {
-  if (use_subgroups_) {
-    shader.need_extension("GL_KHR_shader_subgroup_basic");
-    shader.need_extension("GL_KHR_shader_subgroup_arithmetic");
-  }
+  need_subgroups(shader);
   if (precision_ == Precision::f32)
     declare_pair_function(shader, "workgroup_sum", workgroup_size_);
   else
     shader.declare("workgroup_sum", sized(shader, use_subgroups_ ? kSubgroupTree : kTree,
                                           workgroup_size_, precision_));
   return text("workgroup_sum(", name, ")");
+}
+
+void Summation::declare_totals(Shader& shader, std::size_t count) const {
+  const bool pairs = precision_ == Precision::f32, trees = !use_subgroups_;
+  const std::string_view type = pairs ? "vec2" : "double";
+  const std::string_view number = trees ? "self" : "gl_SubgroupID";
+  if (pairs) declare_pair_function(shader, "compensated_add", workgroup_size_);
+  std::string arguments, subgroups, store, load, step;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::string name = text("total_", k),
+                      offset = k == 0 ? "" : text(" + ", workgroup_size_, "u");
+    const auto line = [&](std::string& lines, std::string_view indent, auto... parts) {
+      lines += text(lines.empty() ? "" : "\n", indent, parts...);
+    };
+    arguments += text(k == 0 ? "" : ", ", "inout ", type, " ", name);
+    line(store, trees ? "  " : "    ", "partial_totals[", number, offset, "] = ", name, ";");
+    line(load, "  ", name, " = partial_totals[", k == 0 ? "0u" : offset.substr(3), "];");
+    if (trees) continue;
+    line(subgroups, "  ", name, " = subgroupAdd(", name, ");");
+    line(step, "    ", name, " += partial_totals[k", offset, "];");
+  }
+  if (trees) {
+    const std::string_view at = count == 1 ? "self" : "at";
+    const std::string a = text("partial_totals[", at, "]"),
+                      b = text("partial_totals[", at, " + width]");
+    step = substitute(
+        count == 1 ? kTotalStep.substr(1) : kTwoTotalsStep.substr(1),
+        {{"T", text(pairs ? "" : "precise ", type)},
+         {"size", std::to_string(workgroup_size_)},
+         {"sum", pairs ? text("compensated_add(", a, ", ", b, ")") : text(a, " + ", b)}});
+    step.pop_back();
+  }
+  shader.declare("workgroup_totals",
+                 substitute((trees ? kTotals : kSubgroupTotals).substr(1),
+                            {{"T", std::string(type)},
+                             {"numbers", std::to_string(count * workgroup_size_)},
+                             {"half", unsigned_literal(workgroup_size_ / 2)},
+                             {"arguments", arguments},
+                             {"subgroups", subgroups},
+                             {"store", store},
+                             {"load", load},
+                             {"step", step}}));
+}
+
+void Summation::totals(Shader& shader, std::span<const PartialSums> of,
+                       std::string_view count) const {
+  need_subgroups(shader);
+  declare_totals(shader, of.size());
+  const bool pairs = precision_ == Precision::f32;
+  const auto running = [&](const PartialSums& one) {
+    return pairs ? text(one.name, "_pair") : std::string(one.name);
+  };
+  const std::string_view self = "gl_LocalInvocationIndex";
+  const std::string group = unsigned_literal(workgroup_size_);
+  Lines& body = shader.body();
+  std::string sums;
+  for (const PartialSums& one : of) {
+    begin(shader, running(one));
+    sums += text(sums.empty() ? "" : ", ", running(one));
+  }
+  body.open("if (", self, " < ", count, ")");
+  for (const PartialSums& one : of) {
+    const std::string number = text(one.buffer, "[", one.first, " + ", self, "]");
+    body.line(running(one), " = ", pairs ? text("vec2(", number, ", 0.0)") : number, ";");
+  }
+  body.close();
+  body.open("for (uint k = ", self, " + ", group, "; k < ", count, "; k += ", group, ")");
+  for (const PartialSums& one : of)
+    add(shader, running(one), text(one.buffer, "[", one.first, " + k]"), precision_);
+  body.close();
+  body.line("workgroup_totals(", sums, ");");
+  if (!pairs) return;
+  declare_pair_function(shader, "pair_float", workgroup_size_);
+  for (const PartialSums& one : of)
+    body.line("precise float ", one.name, " = pair_float(", running(one), ");");
 }
 
 bool ProductSum::is_scaled(std::string_view name) const {

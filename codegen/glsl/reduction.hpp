@@ -26,7 +26,19 @@ class Summation {
   /// invocation must execute it.
   std::string total(Shader& shader, std::string_view name) const;
 
+  /// Numbers of a buffer, from `first` on.
+  struct PartialSums {
+    std::string_view name;
+    std::string buffer, first;
+  };
+  /// Declares by their names, in every invocation, the totals of one or two runs of `count`
+  /// numbers, once in a shader. They have the bits of total().
+  void totals(Shader& shader, std::span<const PartialSums> of, std::string_view count) const;
+
  private:
+  void need_subgroups(Shader& shader) const;
+  void declare_totals(Shader& shader, std::size_t count) const;
+
   Precision precision_;
   std::uint32_t workgroup_size_;
   bool use_subgroups_;

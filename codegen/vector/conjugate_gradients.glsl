@@ -60,11 +60,7 @@ void main() {
 //// cg_start
 void main() {
   uint norm = scalars[IN_ENERGY] != SUM(0) ? sums_first : sums_first + sums_stride;
-  begin_sum(before_sum);
-  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += GROUP) {
-    add_number(before_sum, partials[norm + k]);
-  }
-  SUM before = workgroup_sum(before_sum);
+  total(before, partials, norm, sums_count);
   if (gl_LocalInvocationIndex != 0u) return;
   precise SUM threshold = scalars[TOLERANCE] * scalars[TOLERANCE] * before;
   scalars[THRESHOLD] = threshold;
@@ -84,11 +80,7 @@ void main() {
   if (next_state != RUNNING && gl_GlobalInvocationID.x == 0u) scalars[NEXT_STATE] = next_state;
   #end
   if (next_state != RUNNING) return;
-  begin_sum(pq_sum);
-  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += GROUP) {
-    add_number(pq_sum, curvature[sums_first + k]);
-  }
-  SUM pq = workgroup_broadcast(workgroup_sum(pq_sum));
+  total(pq, curvature, sums_first, sums_count);
   if (!(pq > SUM(0)) || is_inf(pq)) next_state = BREAKDOWN;
   precise SUM alpha = decision[RZ] / pq;
   #if decides

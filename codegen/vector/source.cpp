@@ -117,10 +117,10 @@ std::uint32_t packed_position(std::uint32_t width, std::uint32_t i, std::uint32_
 }  // namespace
 
 const VectorSource::Statement VectorSource::kStatements[] = {
-    {"begin_sum", &VectorSource::begin_sum},            // (s): s = 0
-    {"add", &VectorSource::add},                        // (s, e): s += e
-    {"add_number", &VectorSource::add_number},          // the same for a number of a buffer
-    {"store_sum", &VectorSource::store_sum},            // (n, s, b): workgroup's sum n, to buffer b
+    {"begin_sum", &VectorSource::begin_sum},  // (s): s = 0
+    {"add", &VectorSource::add},              // (s, e): s += e
+    {"total", &VectorSource::total},          // (s, b, f, n): s = sum of b[f] to b[f + n - 1]
+    {"store_sum", &VectorSource::store_sum},  // (n, s, b): workgroup's sum n, to buffer b
     {"begin_products", &VectorSource::begin_products},  // (s, n): s = 0, of products about n in all
     {"add_products", &VectorSource::add_products},      // (s, a, b): s += ALL(a b)
     {"add_rounded", &VectorSource::add_rounded},        // the same, but products may be rounded
@@ -278,7 +278,6 @@ std::string VectorSource::word(std::string_view word) {
 /// Declares the function or buffer that the word names, or the listed scalars of that buffer.
 void VectorSource::note(std::string_view word) {
   if (word == "workgroup_sum") sums_.total(shader_, "");
-  if (word == "workgroup_broadcast") declare_broadcast(shader_, request_.scalars);
   if (word == "maximum") declare_maximum(shader_, request_.scalars);
   if (word == "workgroup_max")
     workgroup_max(shader_, "", request_.scalars, request_.workgroup_size);
@@ -322,8 +321,7 @@ void VectorSource::line(std::string_view given) {
     from = from.substr(0, closing(from, 0) - 1);
     std::vector<std::string> arguments;
     for (std::size_t begin = 0; begin < from.size();) {
-      const bool expression =
-          (statement.name == "add" || statement.name == "add_number") && !arguments.empty();
+      const bool expression = statement.name == "add" && !arguments.empty();
       const std::size_t end =
           expression ? from.size() : std::min(from.find(", ", begin), from.size());
       arguments.emplace_back(from.substr(begin, end - begin));
@@ -343,8 +341,9 @@ void VectorSource::add(Arguments arguments) {
   sums_.add(shader_, arguments[0], term, request_.scalars);
 }
 
-void VectorSource::add_number(Arguments arguments) {
-  sums_.add(shader_, arguments[0], fill(arguments[1]), request_.scalars);
+void VectorSource::total(Arguments arguments) {
+  const Summation::PartialSums one[] = {{arguments[0], fill(arguments[1]), fill(arguments[2])}};
+  sums_.totals(shader_, one, fill(arguments[3]));
 }
 
 void VectorSource::store(std::string_view index, const std::string& value,
@@ -458,22 +457,6 @@ void VectorSource::fold_row_sums(Arguments) {
 // The beginning of kernels of conjugate gradients: sums of partial sums, and their consequences.
 // Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
 
-namespace {
-
-constexpr std::string_view kBroadcast = R"(
-shared {S} workgroup_value;
-
-// Gives every invocation the value of invocation 0.
-{S} workgroup_broadcast({S} value) {
-  barrier();
-  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
-  barrier();
-  return workgroup_value;
-}
-)";
-
-}  // namespace
-
 std::string constant_name(Scalar scalar) {
   std::string out(name(scalar));
   for (char& c : out) {
@@ -491,11 +474,6 @@ void use_scalars(Shader& shader, BufferRole role, Precision precision,
   }
 }
 
-void declare_broadcast(Shader& shader, Precision precision) {
-  shader.declare("broadcast",
-                 substitute(kBroadcast.substr(1), {{"S", std::string(scalar_type(precision))}}));
-}
-
 void ConjugateSource::lines(std::string_view pattern) {
   if (pattern.starts_with('\n')) pattern.remove_prefix(1);
   const auto state = [&](SolverState value) {
@@ -511,27 +489,11 @@ void ConjugateSource::lines(std::string_view pattern) {
                            {"is_inf", shader_.math_function("is_inf", scalars_)}}));
 }
 
-void ConjugateSource::totals(std::initializer_list<std::string_view> names) {
-  const std::string_view type = scalar_type(scalars_);
-  const auto array = shader_.use(BufferRole::partials, element_of(scalars_));
-  for (const std::string_view name : names) sums_.begin(shader_, text(name, "_sum"));
-  shader_.body().open("for (uint k = gl_LocalInvocationIndex; k < sums_count; k += ",
-                      unsigned_literal(group_), ")");
-  std::string from = "sums_first + k";
-  for (const std::string_view name : names) {
-    sums_.add(shader_, text(name, "_sum"), text(array, "[", from, "]"), scalars_);
-    from = "sums_first + sums_stride + k";
-  }
-  shader_.body().close();
-  for (const std::string_view name : names) {
-    const std::string total = sums_.total(shader_, text(name, "_sum"));
-    declare_broadcast(shader_, scalars_);
-    shader_.body().line(type, " ", name, " = workgroup_broadcast(", total, ");");
-  }
-}
-
 void ConjugateSource::decide() {
-  totals({"rz", "rr"});
+  const std::string partials(shader_.use(BufferRole::partials, element_of(scalars_)));
+  const Summation::PartialSums both[] = {{"rz", partials, "sums_first"},
+                                         {"rr", partials, "sums_first + sums_stride"}};
+  sums_.totals(shader_, both, "sums_count");
   use_scalars(shader_, BufferRole::scalars, scalars_,
               {Scalar::in_energy, Scalar::iterations, Scalar::threshold, Scalar::max_iterations});
   lines(R"(

@@ -70,19 +70,13 @@ std::string constant_name(Scalar scalar);
 void use_scalars(Shader& shader, BufferRole role, Precision precision,
                  std::initializer_list<Scalar> named_scalars, Access access = Access::read);
 
-/// Declares workgroup_broadcast(): what invocation 0 has, in every invocation.
-void declare_broadcast(Shader& shader, Precision precision);
-
 /// Writes the statements that every workgroup runs before its own work. Returns in them are the
 /// same for all invocations of a dispatch.
 class ConjugateSource {
  public:
   ConjugateSource(Shader& shader, Precision scalars, std::uint32_t workgroup_size,
                   bool use_subgroups = false)
-      : shader_(shader),
-        scalars_(scalars),
-        sums_(scalars, workgroup_size, use_subgroups),
-        group_(workgroup_size) {}
+      : shader_(shader), scalars_(scalars), sums_(scalars, workgroup_size, use_subgroups) {}
 
   /// Declares rz, rr, state and beta; returns where state is not running. One invocation of the
   /// dispatch writes state, rz, rr to the decision buffer if it `decides`.
@@ -91,15 +85,12 @@ class ConjugateSource {
   void decide();
 
  private:
-  /// Declares the sums of runs of partial sums, which follow each other.
-  void totals(std::initializer_list<std::string_view> names);
   /// {S} and state names in `pattern` filled in.
   void lines(std::string_view pattern);
 
   Shader& shader_;
   Precision scalars_;
   Summation sums_;
-  std::uint32_t group_;
 };
 
 /// Writes the body of one kernel into a shader. In a .glsl file `//// NAME` begins the lines of a
@@ -151,7 +142,7 @@ class VectorSource {
 
   void begin_sum(Arguments arguments);
   void add(Arguments arguments);
-  void add_number(Arguments arguments);
+  void total(Arguments arguments);
   void store_sum(Arguments arguments);
   void begin_products(Arguments arguments);
   void add_products(Arguments arguments);

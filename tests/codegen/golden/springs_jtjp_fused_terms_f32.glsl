@@ -67,31 +67,25 @@ const uint STATE = 0u;
 const uint RZ = 13u;
 const uint RR = 14u;
 
-shared double partial_sums[128];
+shared double partial_totals[256];
 
-// Sum over the workgroup by a tree of fixed order; valid in invocation 0.
-double workgroup_sum(double value) {
+// Sums over the workgroup by trees of fixed order, in every invocation.
+void workgroup_totals(inout double total_0, inout double total_1) {
   uint self = gl_LocalInvocationIndex;
   barrier();
-  partial_sums[self] = value;
+  partial_totals[self] = total_0;
+  partial_totals[self + 128u] = total_1;
   for (uint width = 64u; width > 0u; width >>= 1u) {
     barrier();
-    if (self < width) {
-      precise double sum = partial_sums[self] + partial_sums[self + width];
-      partial_sums[self] = sum;
+    if (self < 2u * width) {
+      uint at = self < width ? self : self - width + 128u;
+      precise double sum = partial_totals[at] + partial_totals[at + width];
+      partial_totals[at] = sum;
     }
   }
-  return partial_sums[self];
-}
-
-shared double workgroup_value;
-
-// Gives every invocation the value of invocation 0.
-double workgroup_broadcast(double value) {
   barrier();
-  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
-  barrier();
-  return workgroup_value;
+  total_0 = partial_totals[0u];
+  total_1 = partial_totals[128u];
 }
 
 const uint IN_ENERGY = 9u;
@@ -162,14 +156,17 @@ void main() {
   double state = scalars[NEXT_STATE];
   if (state != 0.0lf && gl_GlobalInvocationID.x == 0u) decision[STATE] = state;
   if (state != 0.0lf) return;
-  precise double rz_sum = 0.0lf;
-  precise double rr_sum = 0.0lf;
-  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += 128u) {
-    rz_sum += partials[sums_first + k];
-    rr_sum += partials[sums_first + sums_stride + k];
+  precise double rz = 0.0lf;
+  precise double rr = 0.0lf;
+  if (gl_LocalInvocationIndex < sums_count) {
+    rz = partials[sums_first + gl_LocalInvocationIndex];
+    rr = partials[sums_first + sums_stride + gl_LocalInvocationIndex];
   }
-  double rz = workgroup_broadcast(workgroup_sum(rz_sum));
-  double rr = workgroup_broadcast(workgroup_sum(rr_sum));
+  for (uint k = gl_LocalInvocationIndex + 128u; k < sums_count; k += 128u) {
+    rz += partials[sums_first + k];
+    rr += partials[sums_first + sums_stride + k];
+  }
+  workgroup_totals(rz, rr);
   double iterations = scalars[ITERATIONS];
   precise double left = scalars[IN_ENERGY] != double(0) ? rz : rr;
   if (left <= scalars[THRESHOLD]) {

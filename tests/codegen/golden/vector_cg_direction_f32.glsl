@@ -45,37 +45,30 @@ vec2 compensated_add(vec2 a, vec2 b) {
   return vec2(sum, error);
 }
 
-shared vec2 partial_pairs[128];
+shared vec2 partial_totals[256];
 
-// Sum over the workgroup by a tree of fixed order; valid in invocation 0.
-vec2 workgroup_pair(vec2 value) {
+// Sums over the workgroup by trees of fixed order, in every invocation.
+void workgroup_totals(inout vec2 total_0, inout vec2 total_1) {
   uint self = gl_LocalInvocationIndex;
   barrier();
-  partial_pairs[self] = value;
+  partial_totals[self] = total_0;
+  partial_totals[self + 128u] = total_1;
   for (uint width = 64u; width > 0u; width >>= 1u) {
     barrier();
-    if (self < width) {
-      partial_pairs[self] = compensated_add(partial_pairs[self], partial_pairs[self + width]);
+    if (self < 2u * width) {
+      uint at = self < width ? self : self - width + 128u;
+      vec2 sum = compensated_add(partial_totals[at], partial_totals[at + width]);
+      partial_totals[at] = sum;
     }
   }
-  return partial_pairs[self];
+  barrier();
+  total_0 = partial_totals[0u];
+  total_1 = partial_totals[128u];
 }
 
 float pair_float(vec2 sum) {
   precise float value = sum.x + sum.y;
   return tg_is_nan_f32(value) ? sum.x : value;  // the error of an infinite sum is no number
-}
-
-float workgroup_sum(vec2 value) { return pair_float(workgroup_pair(value)); }
-
-shared float workgroup_value;
-
-// Gives every invocation the value of invocation 0.
-float workgroup_broadcast(float value) {
-  barrier();
-  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
-  barrier();
-  return workgroup_value;
 }
 
 const uint IN_ENERGY = 9u;
@@ -84,14 +77,19 @@ void main() {
   float state = scalars[NEXT_STATE];
   if (state != 0.0 && gl_GlobalInvocationID.x == 0u) decision[STATE] = state;
   if (state != 0.0) return;
-  vec2 rz_sum = vec2(0.0);
-  vec2 rr_sum = vec2(0.0);
-  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += 128u) {
-    rz_sum = compensated_add(rz_sum, vec2(partials[sums_first + k], 0.0));
-    rr_sum = compensated_add(rr_sum, vec2(partials[sums_first + sums_stride + k], 0.0));
+  vec2 rz_pair = vec2(0.0);
+  vec2 rr_pair = vec2(0.0);
+  if (gl_LocalInvocationIndex < sums_count) {
+    rz_pair = vec2(partials[sums_first + gl_LocalInvocationIndex], 0.0);
+    rr_pair = vec2(partials[sums_first + sums_stride + gl_LocalInvocationIndex], 0.0);
   }
-  float rz = workgroup_broadcast(workgroup_sum(rz_sum));
-  float rr = workgroup_broadcast(workgroup_sum(rr_sum));
+  for (uint k = gl_LocalInvocationIndex + 128u; k < sums_count; k += 128u) {
+    rz_pair = compensated_add(rz_pair, vec2(partials[sums_first + k], 0.0));
+    rr_pair = compensated_add(rr_pair, vec2(partials[sums_first + sums_stride + k], 0.0));
+  }
+  workgroup_totals(rz_pair, rr_pair);
+  precise float rz = pair_float(rz_pair);
+  precise float rr = pair_float(rr_pair);
   float iterations = scalars[ITERATIONS];
   precise float left = scalars[IN_ENERGY] != float(0) ? rz : rr;
   if (left <= scalars[THRESHOLD]) {

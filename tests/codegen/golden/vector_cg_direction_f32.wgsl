@@ -1,5 +1,5 @@
-// of the GLSL be3ec33d50171bae997380c0d1715246
-// and the SPIR-V module 597acc6fe7dc8ec111ba86cf96426fe1, without doubles
+// of the GLSL 873b68d8950895659c7ed446ccfbd091
+// and the SPIR-V module e86f6ac94482dcba7dbc3f20f71384b5, without doubles
 struct ScalarsBuffer_ {
   scalars_: array<f32>,
 }
@@ -25,14 +25,13 @@ struct DirectionBuffer_ {
 
 var<private> tg_zero: u32;
 var<private> gl_LocalInvocationIndex_: u32;
-var<workgroup> partial_pairs_: array<vec2<f32>, 128u>;
-var<workgroup> workgroup_value_: f32;
-@group(0) @binding(1) var<storage, read> v_188: ScalarsBuffer_;
-@group(0) @binding(4) var<storage, read_write> v_212: DecisionBuffer_;
-@group(1) @binding(0) var<uniform> v_233: PushConstants_;
-@group(0) @binding(2) var<storage, read> v_242: PartialsBuffer_;
-@group(0) @binding(3) var<storage, read> v_390: PreconditionedBuffer_;
-@group(0) @binding(0) var<storage, read_write> v_398: DirectionBuffer_;
+var<workgroup> partial_totals_: array<vec2<f32>, 256u>;
+@group(0) @binding(1) var<storage, read> v_189: ScalarsBuffer_;
+@group(0) @binding(4) var<storage, read_write> v_211: DecisionBuffer_;
+@group(1) @binding(0) var<uniform> v_225: PushConstants_;
+@group(0) @binding(2) var<storage, read> v_236: PartialsBuffer_;
+@group(0) @binding(3) var<storage, read> v_416: PreconditionedBuffer_;
+@group(0) @binding(0) var<storage, read_write> v_424: DirectionBuffer_;
 
 fn tg_rounded_f32(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ u32(tg_zero));
@@ -50,7 +49,7 @@ fn compensated_add_(a_: ptr<function, vec2<f32>>, b_: ptr<function, vec2<f32>>) 
   var sum_: f32;
   var shift_: f32;
   var rest_: f32;
-  var left_69: f32;
+  var left_63: f32;
   var right_: f32;
   var rounding_: f32;
   var errors_: f32;
@@ -58,35 +57,47 @@ fn compensated_add_(a_: ptr<function, vec2<f32>>, b_: ptr<function, vec2<f32>>) 
   sum_ = tg_rounded_f32(((*a_)[0u] + (*b_)[0u]));
   shift_ = tg_rounded_f32((sum_ - (*a_)[0u]));
   rest_ = tg_rounded_f32((sum_ - shift_));
-  left_69 = tg_rounded_f32(((*a_)[0u] - rest_));
+  left_63 = tg_rounded_f32(((*a_)[0u] - rest_));
   right_ = tg_rounded_f32(((*b_)[0u] - shift_));
-  rounding_ = tg_rounded_f32((left_69 + right_));
+  rounding_ = tg_rounded_f32((left_63 + right_));
   errors_ = tg_rounded_f32(((*a_)[1u] + (*b_)[1u]));
   error_ = tg_rounded_f32((errors_ + rounding_));
   return vec2<f32>(sum_, error_);
 }
 
-fn workgroup_pair_(value_: ptr<function, vec2<f32>>) -> vec2<f32> {
+fn workgroup_totals_(total_0_: ptr<function, vec2<f32>>, total_1_: ptr<function, vec2<f32>>) {
   var self_: u32;
   var width_: u32;
-  var param_133: vec2<f32>;
-  var param_136: vec2<f32>;
+  var at_: u32;
+  var v_132: u32;
+  var sum_142: vec2<f32>;
+  var param_147: vec2<f32>;
+  var param_150: vec2<f32>;
   self_ = gl_LocalInvocationIndex_;
   workgroupBarrier();
-  let v_110 = self_;
-  partial_pairs_[v_110] = (*value_);
+  let v_104 = self_;
+  partial_totals_[v_104] = (*total_0_);
+  let v_110 = (self_ + 128u);
+  partial_totals_[v_110] = (*total_1_);
   width_ = 64u;
   loop {
     if ((width_ > 0u)) {
       workgroupBarrier();
-      if ((self_ < width_)) {
-        let v_129 = self_;
-        let v_128 = self_;
-        let v_132 = (self_ + width_);
-        param_133 = partial_pairs_[v_129];
-        param_136 = partial_pairs_[v_132];
-        let v_139 = compensated_add_(&param_133, &param_136);
-        partial_pairs_[v_128] = v_139;
+      if ((self_ < (2u * width_))) {
+        if ((self_ < width_)) {
+          v_132 = self_;
+        } else {
+          v_132 = ((self_ - width_) + 128u);
+        }
+        at_ = v_132;
+        let v_143 = at_;
+        let v_146 = (at_ + width_);
+        param_147 = partial_totals_[v_143];
+        param_150 = partial_totals_[v_146];
+        let v_153 = compensated_add_(&param_147, &param_150);
+        sum_142 = v_153;
+        let v_154 = at_;
+        partial_totals_[v_154] = sum_142;
       }
     } else {
       break;
@@ -95,42 +106,25 @@ fn workgroup_pair_(value_: ptr<function, vec2<f32>>) -> vec2<f32> {
       width_ = (width_ >> u32(1u));
     }
   }
-  let v_143 = self_;
-  return partial_pairs_[v_143];
+  workgroupBarrier();
+  (*total_0_) = partial_totals_[i32(0)];
+  (*total_1_) = partial_totals_[i32(128)];
+  return;
 }
 
-fn pair_float_(sum_28: ptr<function, vec2<f32>>) -> f32 {
-  var value_148: f32;
-  var param_154: f32;
-  var v_157: f32;
-  value_148 = tg_rounded_f32(((*sum_28)[0u] + (*sum_28)[1u]));
-  param_154 = value_148;
-  let v_156 = tg_is_nan_f32_(&param_154);
-  if (v_156) {
-    v_157 = (*sum_28)[0u];
+fn pair_float_(sum_29: ptr<function, vec2<f32>>) -> f32 {
+  var value_: f32;
+  var param_172: f32;
+  var v_175: f32;
+  value_ = tg_rounded_f32(((*sum_29)[0u] + (*sum_29)[1u]));
+  param_172 = value_;
+  let v_174 = tg_is_nan_f32_(&param_172);
+  if (v_174) {
+    v_175 = (*sum_29)[0u];
   } else {
-    v_157 = value_148;
+    v_175 = value_;
   }
-  return v_157;
-}
-
-fn workgroup_sum_(value_31: ptr<function, vec2<f32>>) -> f32 {
-  var param_167: vec2<f32>;
-  var param_170: vec2<f32>;
-  param_167 = (*value_31);
-  let v_169 = workgroup_pair_(&param_167);
-  param_170 = v_169;
-  let v_171 = pair_float_(&param_170);
-  return v_171;
-}
-
-fn workgroup_broadcast_(value_35: ptr<function, f32>) -> f32 {
-  workgroupBarrier();
-  if ((gl_LocalInvocationIndex_ == 0u)) {
-    workgroup_value_ = (*value_35);
-  }
-  workgroupBarrier();
-  return workgroup_value_;
+  return v_175;
 }
 
 @compute @workgroup_size(128, 1, 1)
@@ -138,68 +132,74 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
   tg_zero = gl_NumWorkGroups_[0] >> 16u;
   gl_LocalInvocationIndex_ = gl_LocalInvocationIndex_in;
   var state_: f32;
-  var rz_sum_: vec2<f32>;
-  var rr_sum_: vec2<f32>;
+  var rz_pair_: vec2<f32>;
+  var rr_pair_: vec2<f32>;
   var k_: u32;
   var param_: vec2<f32>;
-  var param_253: vec2<f32>;
-  var param_266: vec2<f32>;
-  var param_268: vec2<f32>;
+  var param_277: vec2<f32>;
+  var param_289: vec2<f32>;
+  var param_291: vec2<f32>;
+  var param_295: vec2<f32>;
+  var param_297: vec2<f32>;
   var rz_: f32;
-  var param_273: vec2<f32>;
-  var param_276: f32;
+  var param_303: vec2<f32>;
   var rr_: f32;
-  var param_279: vec2<f32>;
-  var param_282: f32;
+  var param_307: vec2<f32>;
   var iterations_: f32;
   var left_: f32;
-  var param_311: f32;
-  var param_318: f32;
+  var param_337: f32;
+  var param_344: f32;
   var quotient_: f32;
   var beta_: f32;
   var grid_: u32;
   var i_: u32;
-  var k_380: u32;
+  var k_406: u32;
   var p_: f32;
-  var v_197: bool;
+  var v_196: bool;
+  var v_204: bool;
   var v_205: bool;
-  var v_206: bool;
-  var v_307: bool;
-  var v_313: bool;
-  var v_314: bool;
-  var v_320: bool;
-  var v_321: bool;
-  state_ = v_188.scalars_[i32(24)];
-  v_197 = (state_ != 0f);
-  if (v_197) {
-    v_205 = (gl_GlobalInvocationID_[0u] == 0u);
-    v_206 = v_205;
+  var v_333: bool;
+  var v_339: bool;
+  var v_340: bool;
+  var v_346: bool;
+  var v_347: bool;
+  state_ = v_189.scalars_[i32(24)];
+  v_196 = (state_ != 0f);
+  if (v_196) {
+    v_204 = (gl_GlobalInvocationID_[0u] == 0u);
+    v_205 = v_204;
   } else {
-    v_206 = v_197;
+    v_205 = v_196;
   }
-  if (v_206) {
-    v_212.decision_[i32(0)] = state_;
+  if (v_205) {
+    v_211.decision_[i32(0)] = state_;
   }
   if ((state_ != 0f)) {
     return;
   }
-  rz_sum_ = vec2<f32>(0f, 0f);
-  rr_sum_ = vec2<f32>(0f, 0f);
-  k_ = gl_LocalInvocationIndex_;
+  rz_pair_ = vec2<f32>(0f, 0f);
+  rr_pair_ = vec2<f32>(0f, 0f);
+  if ((gl_LocalInvocationIndex_ < v_225.sums_count_)) {
+    let v_241 = (v_225.sums_first_ + gl_LocalInvocationIndex_);
+    rz_pair_ = vec2<f32>(v_236.partials_[v_241], 0f);
+    let v_252 = ((v_225.sums_first_ + v_225.sums_stride_) + gl_LocalInvocationIndex_);
+    rr_pair_ = vec2<f32>(v_236.partials_[v_252], 0f);
+  }
+  k_ = (gl_LocalInvocationIndex_ + 128u);
   loop {
-    if ((k_ < v_233.sums_count_)) {
-      let v_247 = (v_233.sums_first_ + k_);
-      let v_250 = vec2<f32>(v_242.partials_[v_247], 0f);
-      param_ = rz_sum_;
-      param_253 = v_250;
-      let v_254 = compensated_add_(&param_, &param_253);
-      rz_sum_ = v_254;
-      let v_262 = ((v_233.sums_first_ + v_233.sums_stride_) + k_);
-      let v_265 = vec2<f32>(v_242.partials_[v_262], 0f);
-      param_266 = rr_sum_;
-      param_268 = v_265;
-      let v_269 = compensated_add_(&param_266, &param_268);
-      rr_sum_ = v_269;
+    if ((k_ < v_225.sums_count_)) {
+      let v_271 = (v_225.sums_first_ + k_);
+      let v_274 = vec2<f32>(v_236.partials_[v_271], 0f);
+      param_ = rz_pair_;
+      param_277 = v_274;
+      let v_278 = compensated_add_(&param_, &param_277);
+      rz_pair_ = v_278;
+      let v_285 = ((v_225.sums_first_ + v_225.sums_stride_) + k_);
+      let v_288 = vec2<f32>(v_236.partials_[v_285], 0f);
+      param_289 = rr_pair_;
+      param_291 = v_288;
+      let v_292 = compensated_add_(&param_289, &param_291);
+      rr_pair_ = v_292;
     } else {
       break;
     }
@@ -207,64 +207,65 @@ fn main(@builtin(local_invocation_index) gl_LocalInvocationIndex_in: u32, @built
       k_ = (k_ + 128u);
     }
   }
-  param_273 = rz_sum_;
-  let v_275 = workgroup_sum_(&param_273);
-  param_276 = v_275;
-  let v_277 = workgroup_broadcast_(&param_276);
-  rz_ = v_277;
-  param_279 = rr_sum_;
-  let v_281 = workgroup_sum_(&param_279);
-  param_282 = v_281;
-  let v_283 = workgroup_broadcast_(&param_282);
-  rr_ = v_283;
-  iterations_ = v_188.scalars_[i32(11)];
-  left_ = select(rr_, rz_, (v_188.scalars_[i32(9)] != 0f));
-  if ((left_ <= v_188.scalars_[i32(15)])) {
+  param_295 = rz_pair_;
+  param_297 = rr_pair_;
+  workgroup_totals_(&param_295, &param_297);
+  rz_pair_ = param_295;
+  rr_pair_ = param_297;
+  param_303 = rz_pair_;
+  let v_305 = pair_float_(&param_303);
+  rz_ = v_305;
+  param_307 = rr_pair_;
+  let v_309 = pair_float_(&param_307);
+  rr_ = v_309;
+  iterations_ = v_189.scalars_[i32(11)];
+  left_ = select(rr_, rz_, (v_189.scalars_[i32(9)] != 0f));
+  if ((left_ <= v_189.scalars_[i32(15)])) {
     state_ = 1f;
   } else {
-    v_307 = (!(rz_ > 0f));
-    if ((!v_307)) {
-      param_311 = rz_;
-      v_313 = tg_is_inf_f32_(&param_311);
-      v_314 = v_313;
+    v_333 = (!(rz_ > 0f));
+    if ((!v_333)) {
+      param_337 = rz_;
+      v_339 = tg_is_inf_f32_(&param_337);
+      v_340 = v_339;
     } else {
-      v_314 = v_307;
+      v_340 = v_333;
     }
-    if ((!v_314)) {
-      param_318 = rr_;
-      v_320 = tg_is_nan_f32_(&param_318);
-      v_321 = v_320;
+    if ((!v_340)) {
+      param_344 = rr_;
+      v_346 = tg_is_nan_f32_(&param_344);
+      v_347 = v_346;
     } else {
-      v_321 = v_314;
+      v_347 = v_340;
     }
-    if (v_321) {
+    if (v_347) {
       state_ = 2f;
     } else {
-      if ((iterations_ >= v_188.scalars_[i32(8)])) {
+      if ((iterations_ >= v_189.scalars_[i32(8)])) {
         state_ = 3f;
       }
     }
   }
   if ((gl_GlobalInvocationID_[0u] == 0u)) {
-    v_212.decision_[i32(0)] = state_;
-    v_212.decision_[i32(13)] = rz_;
-    v_212.decision_[i32(14)] = rr_;
+    v_211.decision_[i32(0)] = state_;
+    v_211.decision_[i32(13)] = rz_;
+    v_211.decision_[i32(14)] = rr_;
   }
   if ((state_ != 0f)) {
     return;
   }
-  quotient_ = tg_rounded_f32((rz_ / v_188.scalars_[i32(25)]));
+  quotient_ = tg_rounded_f32((rz_ / v_189.scalars_[i32(25)]));
   beta_ = select(quotient_, 0f, (iterations_ == 0f));
   grid_ = (gl_NumWorkGroups_[0u] * 128u);
   i_ = gl_GlobalInvocationID_[0u];
   loop {
-    if ((i_ < v_233.count_)) {
-      k_380 = (v_233.first_ + i_);
-      let v_391 = k_380;
-      let v_399 = k_380;
-      p_ = tg_rounded_f32((v_390.preconditioned_[v_391] + tg_rounded_f32((beta_ * v_398.direction_[v_399]))));
-      let v_404 = k_380;
-      v_398.direction_[v_404] = p_;
+    if ((i_ < v_225.count_)) {
+      k_406 = (v_225.first_ + i_);
+      let v_417 = k_406;
+      let v_425 = k_406;
+      p_ = tg_rounded_f32((v_416.preconditioned_[v_417] + tg_rounded_f32((beta_ * v_424.direction_[v_425]))));
+      let v_430 = k_406;
+      v_424.direction_[v_430] = p_;
     } else {
       break;
     }

@@ -35,15 +35,29 @@ bool tg_is_inf_f64(double x) {
 const uint STATE = 0u;
 const uint NEXT_STATE = 24u;
 
-shared double workgroup_value;
+shared double partial_totals[128];
 
-// Gives every invocation the value of invocation 0.
-double workgroup_broadcast(double value) {
+// Sums over the workgroup by trees of fixed order, in every invocation.
+void workgroup_totals(inout double total_0) {
+  uint self = gl_LocalInvocationIndex;
   barrier();
-  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
+  partial_totals[self] = total_0;
+  for (uint width = 64u; width > 0u; width >>= 1u) {
+    barrier();
+    if (self < width) {
+      precise double sum = partial_totals[self] + partial_totals[self + width];
+      partial_totals[self] = sum;
+    }
+  }
   barrier();
-  return workgroup_value;
+  total_0 = partial_totals[0u];
 }
+
+const uint RZ = 13u;
+const uint GAINS = 12u;
+const uint ITERATIONS = 11u;
+const uint ETA = 10u;
+const uint PREVIOUS_RZ = 25u;
 
 shared double partial_sums[128];
 
@@ -62,21 +76,18 @@ double workgroup_sum(double value) {
   return partial_sums[self];
 }
 
-const uint RZ = 13u;
-const uint GAINS = 12u;
-const uint ITERATIONS = 11u;
-const uint ETA = 10u;
-const uint PREVIOUS_RZ = 25u;
-
 void main() {
   double next_state = decision[STATE];
   if (next_state != 0.0lf && gl_GlobalInvocationID.x == 0u) scalars[NEXT_STATE] = next_state;
   if (next_state != 0.0lf) return;
-  precise double pq_sum = 0.0lf;
-  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += 128u) {
-    pq_sum += curvature[sums_first + k];
+  precise double pq = 0.0lf;
+  if (gl_LocalInvocationIndex < sums_count) {
+    pq = curvature[sums_first + gl_LocalInvocationIndex];
   }
-  double pq = workgroup_broadcast(workgroup_sum(pq_sum));
+  for (uint k = gl_LocalInvocationIndex + 128u; k < sums_count; k += 128u) {
+    pq += curvature[sums_first + k];
+  }
+  workgroup_totals(pq);
   if (!(pq > double(0)) || tg_is_inf_f64(pq)) next_state = 2.0lf;
   precise double alpha = decision[RZ] / pq;
   if (gl_GlobalInvocationID.x == 0u) {
