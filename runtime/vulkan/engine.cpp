@@ -320,7 +320,10 @@ void VulkanEngine::build() {
   problem_.arrange();
   terms_.build();
   v_ = {};
-  v_ = StepVectors(context_, problem_.model(), steps_.system().preconditioner().most_sums());
+  // The linear systems are those of the narrow engine: this one measures gradients by the diagonal,
+  // which on a manifold comes from whole blocks.
+  v_ = StepVectors(context_, problem_.model(), steps_.system().preconditioner().most_sums(),
+                   narrow_ != nullptr && problem_.model().manifolds == nullptr);
   steps_.system().is_scaled() = false;
   moves_.build();
   variants_.build();

@@ -169,13 +169,14 @@ constexpr std::uint64_t kBlockAlignment = 256;
 
 }  // namespace
 
-StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t correction_sums)
+StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t correction_sums,
+                         bool diagonal_alone)
     : most_sums(correction_sums), context_(&context) {
   const bool masked = std::any_of(model.constant.begin(), model.constant.end(),
                                   [](std::uint8_t c) { return c != 0; });
   const bool has_bounds_or_manifolds = !model.lower.empty() || model.manifolds != nullptr;
   ops = std::make_unique<VectorOps>(context, masked || has_bounds_or_manifolds);
-  lay_out_blocks(model);
+  lay_out_blocks(model, diagonal_alone);
   const std::uint64_t n = model.scalars;
   const std::uint64_t needed = n * context.element_bytes();
   if (needed > context.max_range()) {
@@ -207,10 +208,11 @@ StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t cor
   decision = make_partials(context, codegen::kScalarCount);
 }
 
-void StepVectors::lay_out_blocks(const Model& model) {
+void StepVectors::lay_out_blocks(const Model& model, bool diagonal_alone) {
   diagonal_positions.assign(model.scalars, 0);
   for (const ParameterArray& array : model.arrays) {
-    const std::uint32_t width = array.width > codegen::kMaxBlockWidth ? 1 : array.width;
+    const bool cut = diagonal_alone || array.width > codegen::kMaxBlockWidth;
+    const std::uint32_t width = cut ? 1 : array.width;
     const std::uint64_t count = array.blocks * array.width / width;
     const std::uint32_t numbers = width * (width + 1) / 2;
     array_blocks.push_back({static_cast<std::uint32_t>(array.offset),

@@ -217,11 +217,13 @@ std::uint32_t record_by_blocks(CommandList& list, VectorOps& vectors,
 /// Vectors have model.scalars numbers, in the order of the device.
 struct StepVectors {
   StepVectors() = default;
-  ///   most_sums  partial sums that a preconditioner adds to those of the blocks, at most
+  ///   most_sums       partial sums that a preconditioner adds to those of the blocks, at most
+  ///   diagonal_alone  of each diagonal block of JᵀJ: no linear system is solved with these vectors
   ///
   /// The context outlives this. Throws Error{Unsupported} if a vector does not fit a storage buffer
   /// range.
-  StepVectors(Context& context, const Model& model, std::uint32_t most_sums);
+  StepVectors(Context& context, const Model& model, std::uint32_t most_sums,
+              bool diagonal_alone = false);
 
   /// Scalars that take no part in steps.
   const Buffer& not_free() const { return held ? held : fixed; }
@@ -270,7 +272,7 @@ struct StepVectors {
   std::uint32_t most_sums = 0;  ///< entries for partial sums of a preconditioner
 
  private:
-  void lay_out_blocks(const Model& model);
+  void lay_out_blocks(const Model& model, bool diagonal_alone);
 
   Context* context_ = nullptr;
 };
