@@ -138,20 +138,36 @@ void CostSum::add_tiles(bool energy, std::span<const double> tiles) {
   (energy ? whole_.energies : whole_.squares) += pairwise_sum(tiles);
 }
 
+namespace {
+
+/// Long lists are summed in segments, so that many residuals of one block keep their accuracy.
+constexpr std::size_t kSegment = 256;
+
+double sum_in_segments(std::span<const double> numbers, std::span<const std::uint32_t> entries) {
+  const auto sum_of = [&](std::span<const std::uint32_t> segment) {
+    double sum = 0;
+    for (const std::uint32_t e : segment) sum += numbers[e];
+    return sum;
+  };
+  if (entries.size() <= kSegment) return sum_of(entries);
+  std::vector<double> segments;
+  for (std::size_t first = 0; first < entries.size(); first += kSegment)
+    segments.push_back(sum_of(entries.subspan(first, std::min(kSegment, entries.size() - first))));
+  return pairwise_sum(segments);
+}
+
+}  // namespace
+
 void CostSum::add_instances(Pool& pool, bool energy, std::span<const double> numbers,
                             const InstancesByChunk& order) {
-  // Long lists are summed in segments, so that many residuals of one block keep their accuracy.
-  constexpr std::size_t kSegment = 256;
+  constexpr std::size_t kChunksPerRange = 16;
   std::vector<double>& sums = by_chunk_[energy ? 1 : 0];
-  pool.for_ranges(sums.size(), 1, [&](std::size_t k, std::size_t) {
-    std::vector<double> segments;
-    for (std::size_t first = order.starts[k]; first < order.starts[k + 1]; first += kSegment) {
-      const std::size_t end = std::min<std::size_t>(first + kSegment, order.starts[k + 1]);
-      double sum = 0;
-      for (std::size_t e = first; e < end; ++e) sum += numbers[order.instances[e]];
-      segments.push_back(sum);
+  const std::span<const std::uint32_t> entries = order.instances;
+  pool.for_ranges(sums.size(), kChunksPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      const std::size_t first = order.starts[k], count = order.starts[k + 1] - first;
+      sums[k] += sum_in_segments(numbers, entries.subspan(first, count));
     }
-    sums[k] += pairwise_sum(segments);
   });
 }
 

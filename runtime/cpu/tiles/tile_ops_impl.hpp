@@ -207,6 +207,8 @@ using ir::Op;
 
 #ifdef __clang__
 #define TG_IVDEP _Pragma("clang loop vectorize(enable)")
+#elif defined(TG_PORTABLE_BITS)
+#define TG_IVDEP _Pragma("omp simd")
 #else
 #define TG_IVDEP _Pragma("GCC ivdep")
 #endif
@@ -362,27 +364,29 @@ inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
          });                                                                         \
   }
 #ifdef TG_PORTABLE_BITS
-// The functions of devices, on one number.
+// The functions of devices, on one number. Loops become vector code where all calls in them are
+// inlined.
+#define TG_FLAT __attribute__((flatten))
 #define TG_PORTABLE(name, ...)                        \
   if constexpr (sizeof(T) == sizeof(double)) {        \
     return glsl_as_cpp::tg_##name##_f64(__VA_ARGS__); \
   } else {                                            \
     return glsl_as_cpp::tg_##name##_f32(__VA_ARGS__); \
   }
-#define TG_FUNCTION1(name)                                                 \
-  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {       \
-    each(out, pa, pb, pc, n, [](T a, T, T) -> T { TG_PORTABLE(name, a) }); \
+#define TG_FUNCTION1(name)                                                         \
+  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {               \
+    each(out, pa, pb, pc, n, [](T a, T, T) TG_FLAT -> T { TG_PORTABLE(name, a) }); \
   }
-#define TG_FUNCTION2(name)                                                      \
-  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {            \
-    each(out, pa, pb, pc, n, [](T a, T b, T) -> T { TG_PORTABLE(name, a, b) }); \
+#define TG_FUNCTION2(name)                                                              \
+  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {                    \
+    each(out, pa, pb, pc, n, [](T a, T b, T) TG_FLAT -> T { TG_PORTABLE(name, a, b) }); \
   }
 #define TG_FUNCTION1_WITHIN(name, limit64, limit32) TG_FUNCTION1(name)
-#define TG_FUNCTION_OF_ANGLE(name)                                \
-  [](T* out, const T* pa, const T*, const T*, std::size_t n) {    \
-    by_angle(                                                     \
-        out, pa, n, [](T a) -> T { TG_PORTABLE(name##_near, a) }, \
-        [](T a) -> T { TG_PORTABLE(name, a) });                   \
+#define TG_FUNCTION_OF_ANGLE(name)                                        \
+  [](T* out, const T* pa, const T*, const T*, std::size_t n) {            \
+    by_angle(                                                             \
+        out, pa, n, [](T a) TG_FLAT -> T { TG_PORTABLE(name##_near, a) }, \
+        [](T a) -> T { TG_PORTABLE(name, a) });                           \
   }
 #define TG_FUNCTION2_OVERFLOWING(name) TG_FUNCTION2(name)
 
@@ -407,11 +411,11 @@ inline void by_angle(T* out, const T* a, std::size_t n, Near near, Far far) {
 
 template <class T>
 inline void sigmoid(T* out, const T* a, const T* b, const T* c, std::size_t n) {
-  each(out, a, b, c, n, [](T x, T, T) -> T { TG_PORTABLE(sigmoid, x) });
+  each(out, a, b, c, n, [](T x, T, T) TG_FLAT -> T { TG_PORTABLE(sigmoid, x) });
 }
 template <class T>
 inline void normal_cdf(T* out, const T* a, const T* b, const T* c, std::size_t n) {
-  each(out, a, b, c, n, [](T x, T, T) -> T { TG_PORTABLE(normal_cdf, x) });
+  each(out, a, b, c, n, [](T x, T, T) TG_FLAT -> T { TG_PORTABLE(normal_cdf, x) });
 }
 #else
 #define TG_FUNCTION1(name)                                          \
@@ -525,6 +529,7 @@ TileOps<T> make_tile_ops() {
 #undef TG_FUNCTION2_OVERFLOWING
 #undef TG_IVDEP
 #undef TG_PORTABLE
+#undef TG_FLAT
 
 }  // namespace
 }  // namespace topograd::runtime::cpu
