@@ -88,7 +88,7 @@ void workgroup_totals({arguments}) {
   barrier();
 {load}
   for (uint k = 1u; k < gl_NumSubgroups; ++k) {
-{step}
+{add}
   }
 }
 )";
@@ -250,6 +250,43 @@ void declare_pair_function(Shader& shader, std::string_view name, std::uint32_t 
   shader.declare(name, sized(shader, found->text, workgroup_size, found->precision));
 }
 
+/// Lines of workgroup_totals(), one for each total.
+struct TotalsText {
+  std::string arguments, subgroups, store, load, add;
+};
+
+TotalsText totals_text(std::size_t count, std::string_view type, std::uint32_t size,
+                       bool use_subgroups) {
+  const std::string_view store =
+      use_subgroups ? "    partial_totals[gl_SubgroupID" : "  partial_totals[self";
+  TotalsText out;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::string_view end = k + 1 < count ? "\n" : "";
+    const std::string name = text("total_", k), first = text(k * size, "u");
+    const std::string offset = k > 0 ? " + " + first : "";
+    out.arguments += text(k > 0 ? ", " : "", "inout ", type, " ", name);
+    out.subgroups += text("  ", name, " = subgroupAdd(", name, ");", end);
+    out.store += text(store, offset, "] = ", name, ";", end);
+    out.load += text("  ", name, " = partial_totals[", first, "];", end);
+    out.add += text("    ", name, " += partial_totals[k", offset, "];", end);
+  }
+  return out;
+}
+
+/// The addition in a step of a tree.
+std::string tree_step(std::size_t count, bool pairs, std::uint32_t size) {
+  const std::string_view at = count == 1 ? "self" : "at";
+  const std::string a = text("partial_totals[", at, "]"),
+                    b = text("partial_totals[", at, " + width]");
+  std::string step =
+      substitute((count == 1 ? kTotalStep : kTwoTotalsStep).substr(1),
+                 {{"T", pairs ? "vec2" : "precise double"},
+                  {"size", std::to_string(size)},
+                  {"sum", pairs ? text("compensated_add(", a, ", ", b, ")") : text(a, " + ", b)}});
+  step.pop_back();
+  return step;
+}
+
 }  // namespace
 
 Summation::Summation(Precision precision, std::uint32_t workgroup_size, bool use_subgroups)
@@ -294,45 +331,21 @@ std::string Summation::total(Shader& shader, std::string_view name) const {
 }
 
 void Summation::declare_totals(Shader& shader, std::size_t count) const {
-  const bool pairs = precision_ == Precision::f32, trees = !use_subgroups_;
-  const std::string_view type = pairs ? "vec2" : "double";
-  const std::string_view number = trees ? "self" : "gl_SubgroupID";
+  const bool pairs = precision_ == Precision::f32;
+  const std::string type = pairs ? "vec2" : "double";
   if (pairs) declare_pair_function(shader, "compensated_add", workgroup_size_);
-  std::string arguments, subgroups, store, load, step;
-  for (std::size_t k = 0; k < count; ++k) {
-    const std::string name = text("total_", k),
-                      offset = k == 0 ? "" : text(" + ", workgroup_size_, "u");
-    const auto line = [&](std::string& lines, std::string_view indent, auto... parts) {
-      lines += text(lines.empty() ? "" : "\n", indent, parts...);
-    };
-    arguments += text(k == 0 ? "" : ", ", "inout ", type, " ", name);
-    line(store, trees ? "  " : "    ", "partial_totals[", number, offset, "] = ", name, ";");
-    line(load, "  ", name, " = partial_totals[", k == 0 ? "0u" : offset.substr(3), "];");
-    if (trees) continue;
-    line(subgroups, "  ", name, " = subgroupAdd(", name, ");");
-    line(step, "    ", name, " += partial_totals[k", offset, "];");
-  }
-  if (trees) {
-    const std::string_view at = count == 1 ? "self" : "at";
-    const std::string a = text("partial_totals[", at, "]"),
-                      b = text("partial_totals[", at, " + width]");
-    step = substitute(
-        count == 1 ? kTotalStep.substr(1) : kTwoTotalsStep.substr(1),
-        {{"T", text(pairs ? "" : "precise ", type)},
-         {"size", std::to_string(workgroup_size_)},
-         {"sum", pairs ? text("compensated_add(", a, ", ", b, ")") : text(a, " + ", b)}});
-    step.pop_back();
-  }
+  const TotalsText text = totals_text(count, type, workgroup_size_, use_subgroups_);
   shader.declare("workgroup_totals",
-                 substitute((trees ? kTotals : kSubgroupTotals).substr(1),
-                            {{"T", std::string(type)},
+                 substitute((use_subgroups_ ? kSubgroupTotals : kTotals).substr(1),
+                            {{"T", type},
                              {"numbers", std::to_string(count * workgroup_size_)},
                              {"half", unsigned_literal(workgroup_size_ / 2)},
-                             {"arguments", arguments},
-                             {"subgroups", subgroups},
-                             {"store", store},
-                             {"load", load},
-                             {"step", step}}));
+                             {"arguments", text.arguments},
+                             {"subgroups", text.subgroups},
+                             {"store", text.store},
+                             {"load", text.load},
+                             {"add", text.add},
+                             {"step", tree_step(count, pairs, workgroup_size_)}}));
 }
 
 void Summation::totals(Shader& shader, std::span<const PartialSums> of,
