@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <spirv_cross/spirv.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "../../ir/error.hpp"
 
@@ -243,6 +247,35 @@ std::vector<std::uint32_t> to_khr_matrices(std::span<const std::uint32_t> module
                     std::to_string(module.size()) + " words that are none");
   }
   return MatrixRewriter(module).write();
+}
+
+std::uint64_t inlined_instructions(std::span<const std::uint32_t> module) {
+  struct Function {
+    std::uint64_t own = 0;
+    std::vector<std::uint32_t> calls;
+    std::optional<std::uint64_t> inlined;
+  };
+  std::unordered_map<std::uint32_t, Function> functions;
+  std::uint32_t main = 0;
+  Function* open = nullptr;
+  for_each_instruction(module, [&](const SpirvInstruction& one, std::size_t) {
+    if (one.opcode == spv::OpEntryPoint) main = one.words[2];
+    if (one.opcode == spv::OpFunction) open = &functions[one.words[2]];
+    if (open == nullptr) return;
+    ++open->own;
+    if (one.opcode == spv::OpFunctionCall) open->calls.push_back(one.words[3]);
+  });
+  // SPIR-V has no recursion.
+  const std::function<std::uint64_t(std::uint32_t)> total = [&](std::uint32_t id) {
+    Function& of = functions[id];
+    if (!of.inlined) {
+      std::uint64_t sum = of.own;
+      for (const std::uint32_t called : of.calls) sum += total(called);
+      of.inlined = sum;
+    }
+    return *of.inlined;
+  };
+  return total(main);
 }
 
 }  // namespace topograd::codegen

@@ -106,4 +106,8 @@ std::vector<std::uint32_t> to_khr_matrices(std::span<const std::uint32_t> module
 /// the first call also compiles the library, which takes some 50 ms.
 std::vector<std::uint32_t> emulate_float64(std::span<const std::uint32_t> module);
 
+/// Instructions of the module with each call replaced by what it calls, as compilers have it that
+/// inline everything. Cost: one pass over the words.
+std::uint64_t inlined_instructions(std::span<const std::uint32_t> module);
+
 }  // namespace topograd::codegen

@@ -125,5 +125,27 @@ TEST(EmulateFloat64, RefusesWhatHasNoEmulation) {
   EXPECT_THROW(emulate_float64(nonsense), Error);
 }
 
+// Each call counts as what it calls; an addition of doubles is many instructions.
+TEST(EmulateFloat64, InstructionsAreCountedWithCallsInlined) {
+  const auto count = [](int calls) {
+    std::string body = "  uint s = 0u;\n";
+    for (int k = 0; k < calls; ++k) body += "  s += twice(b[i].x + s);\n";
+    return inlined_instructions(shader(body + "  b[i].y = s;\n",
+                                       "uint once(uint v) { return v * v + 1u; }\n"
+                                       "uint twice(uint v) { return once(once(v) + v); }\n"));
+  };
+  const std::uint64_t step = count(2) - count(1);
+  EXPECT_EQ(count(9) - count(1), 8 * step);
+  EXPECT_GT(step, 20u);
+  const auto added = [](int sums) {
+    std::string body;
+    for (int k = 0; k < sums; ++k) body += "  a[i] = a[i] + a[0];\n";
+    return inlined_instructions(emulate_float64(shader(body)));
+  };
+  const std::uint64_t addition = added(2) - added(1);
+  EXPECT_EQ(added(5) - added(1), 4 * addition);
+  EXPECT_GT(addition, 80u);
+}
+
 }  // namespace
 }  // namespace topograd::codegen::test

@@ -162,6 +162,40 @@ bool TermState<T>::has_same_bits(Pool& pool, Workers<T>& workers, const Kernel<T
   return same;
 }
 
+// A kernel that the device does not take, or whose bits differ, is left to the interpreter.
+template <class T>
+bool TermState<T>::run_on_device(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                                 std::vector<Column<T>>& found) requires std::is_same_v<T, double> {
+  const Kernel<T>& kernel = this->kernel(part);
+  OnDevice& there = on_device_[static_cast<std::size_t>(part)];
+  if (there.kernel == nullptr && there.is_compared) return false;
+  const auto all = [](const double* from, std::size_t size) {
+    return from == nullptr ? std::span<const double>() : std::span(from, size);
+  };
+  RowNumbers numbers{all(v.x, scalars_), all(v.p, scalars_), all(v.uniforms, uniforms_), {}};
+  for (const Column<double>& seeds : seeds_)
+    numbers.seeds.emplace_back(seeds.data(), index_.instances);
+  std::vector<std::vector<double>> columns;
+  try {
+    if (there.kernel == nullptr) there.kernel = make_on_device(kernel);
+    columns = there.kernel->run(numbers);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Unsupported) throw;
+    there = {.kernel = nullptr, .is_compared = true};
+    return false;
+  }
+  for (const std::vector<double>& column : columns) {
+    Column<T>& to = found.emplace_back(whole_tiles(index_.instances));
+    std::ranges::copy(column, to.data());
+    std::fill(to.data() + column.size(), to.data() + to.size(), T(0));
+  }
+  if (std::exchange(there.is_compared, true) || has_same_bits(pool, workers, kernel, v, found))
+    return true;
+  there.kernel = nullptr;
+  found.clear();
+  return false;
+}
+
 template <class T>
 Sweep<T> TermState<T>::begin(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                              Binding<T> binding) {
@@ -170,26 +204,7 @@ Sweep<T> TermState<T>::begin(Pool& pool, Workers<T>& workers, Part part, const V
   if constexpr (std::is_same_v<T, double>) {
     // Products with a stored Jacobian have no program of their own.
     if (device_ == nullptr || kernel.program.nodes.empty() || index_.instances == 0) return sweep;
-    OnDevice& there = on_device_[static_cast<std::size_t>(part)];
-    if (there.kernel == nullptr && there.is_compared) return sweep;
-    if (there.kernel == nullptr) there.kernel = make_on_device(kernel);
-    const auto all = [](const double* from, std::size_t size) {
-      return from == nullptr ? std::span<const double>() : std::span(from, size);
-    };
-    RowNumbers numbers{all(v.x, scalars_), all(v.p, scalars_), all(v.uniforms, uniforms_), {}};
-    for (const Column<double>& seeds : seeds_)
-      numbers.seeds.emplace_back(seeds.data(), index_.instances);
-    for (const std::vector<double>& column : there.kernel->run(numbers)) {
-      Column<T>& found = sweep.found.emplace_back(whole_tiles(index_.instances));
-      std::ranges::copy(column, found.data());
-      std::fill(found.data() + column.size(), found.data() + found.size(), T(0));
-    }
-    if (!std::exchange(there.is_compared, true) &&
-        !has_same_bits(pool, workers, kernel, v, sweep.found)) {
-      there.kernel = nullptr;
-      sweep.found.clear();
-      return sweep;
-    }
+    if (!run_on_device(pool, workers, part, v, sweep.found)) return sweep;
     if (part != Part::Guards) ++runs_on_device_;
     auto& copy = copies_[static_cast<std::size_t>(part)];
     if (copy == nullptr)

@@ -214,6 +214,9 @@ class TermState {
   std::unique_ptr<RowKernel> make_on_device(const Kernel<T>& kernel) const;
   bool has_same_bits(Pool& pool, Workers<T>& workers, const Kernel<T>& kernel, const Vectors<T>& v,
                      const std::vector<Column<T>>& found) const;
+  /// Adds the outputs of a kernel to `found`; false where the interpreter has to run it.
+  bool run_on_device(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                     std::vector<Column<T>>& found) requires std::is_same_v<T, double>;
   ColumnSource<T> column_of(const LeafUse& leaf, std::span<const Column<T>> kept) const;
   /// Sums stored terms by block.
   void add_stored(Pool& pool, const Kernel<T>& kernel, const BlockLayout& layout, T* out);

@@ -18,6 +18,7 @@ namespace {
 
 // One counter for all loops of an invocation, against hangs (Mesa 22.3.6; not queryable).
 constexpr std::uint32_t kLlvmpipeLoopIterations = 65535;
+constexpr std::uint64_t kSwiftshaderInstructions = 300'000;
 
 std::string vendor_name(std::uint32_t id) {
   switch (id) {
@@ -108,6 +109,8 @@ void read_properties(const vk::raii::PhysicalDevice& physical, DeviceInfo& info)
   if (core12.driverID == vk::DriverId::eMesaLlvmpipe) {
     info.limits.max_loop_iterations = kLlvmpipeLoopIterations;
   }
+  if (core12.driverID == vk::DriverId::eGoogleSwiftshader)
+    info.limits.max_inlined_instructions = kSwiftshaderInstructions;
 
   Features& features = info.features;
   const bool compute =

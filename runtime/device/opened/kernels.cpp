@@ -219,6 +219,23 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
   return state;
 }
 
+namespace {
+
+/// Some compilers end the process at longer ones.
+void require_length(std::span<const std::uint32_t> words, const std::string& name,
+                    std::uint64_t most) {
+  if (most == ~std::uint64_t{0}) return;
+  const std::uint64_t length = codegen::inlined_instructions(words);
+  if (length <= most) return;
+  throw Error(ErrorCode::Unsupported,
+              "kernel \"" + name + "\": expected at most " + std::to_string(most) +
+                  " instructions, more than this driver's compiler takes, got " +
+                  std::to_string(length) +
+                  ": split the residual into several, use precision f32, or backend cpu");
+}
+
+}  // namespace
+
 vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLayout layout) {
   std::vector<vk::SpecializationMapEntry> entries;
   std::vector<std::uint32_t> values;
@@ -234,6 +251,7 @@ vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLa
   std::span<const std::uint32_t> words = desc.spirv;
   std::vector<std::uint32_t> emulated;
   if (core_.info.features.emulated_float64) words = emulated = codegen::emulate_float64(desc.spirv);
+  require_length(words, desc.name, core_.info.limits.max_inlined_instructions);
   const vk::ShaderModuleCreateInfo module_info({}, words.size_bytes(), words.data());
   try {
     const vk::raii::ShaderModule module = core_.driver.call(

@@ -116,7 +116,7 @@ const Case kCases[] = {{"three springs", springs, 2},
                        {"arrays of different widths", mixed_model, 12},
                        {"cameras", cameras_model, 100}};
 
-std::unique_ptr<Engine> open(const OwnedModel& m, EngineOptions options = {}) {
+std::unique_ptr<Engine> open(const OwnedModel& m, const EngineOptions& options = {}) {
   std::unique_ptr<Engine> engine = runtime::cpu::make_cpu_engine(m.model, options);
   engine->set_point(m.x);
   return engine;
@@ -125,20 +125,24 @@ std::unique_ptr<Engine> open(const OwnedModel& m, EngineOptions options = {}) {
 using runtime::Columns;
 using runtime::Rows;
 
-/// A device in f64 that computes as the interpreter does, or with an error in one number.
+enum class Made : std::uint8_t { right, wrong, refusing };
+
+/// A device in f64 that computes as the interpreter does, or with an error in one number, or takes
+/// no kernel.
 class MadeDevice final : public runtime::RowRunner {
  public:
-  explicit MadeDevice(bool wrong) : wrong_(wrong) {}
+  explicit MadeDevice(Made made) : made_(made) {}
   runtime::Backend backend() const override { return runtime::Backend::vulkan; }
   std::string device() const override { return "made"; }
   Precision precision() const override { return Precision::f64; }
   Columns run(const ir::Program& program, const Rows& rows) override {
     Columns out = inner_->run(program, rows);
-    if (wrong_) out.back().back() = std::nextafter(out.back().back(), 1e300);
+    if (made_ == Made::wrong) out.back().back() = std::nextafter(out.back().back(), 1e300);
     return out;
   }
   std::unique_ptr<runtime::RowKernel> prepare(const ir::Program& program,
                                               runtime::RowIndices indices) override {
+    if (made_ == Made::refusing) throw Error(ErrorCode::Unsupported, "too long for its compiler");
     return std::make_unique<Kernel>(*this, program, std::move(indices));
   }
 
@@ -173,7 +177,7 @@ class MadeDevice final : public runtime::RowRunner {
     runtime::RowIndices indices_;
   };
 
-  bool wrong_;
+  Made made_;
   std::unique_ptr<runtime::RowRunner> inner_ =
       runtime::cpu::make_row_runner(Precision::f64, codegen::Bits::portable);
 };
@@ -232,20 +236,22 @@ TEST(CpuEngine, KernelsOnADeviceLeaveAllBits) {
     };
     const auto here = engine(nullptr);
     const Numbers expected = values_of(*here, m);
-    const auto there = engine(std::make_unique<MadeDevice>(false));
+    const auto there = engine(std::make_unique<MadeDevice>(Made::right));
     EXPECT_EQ(values_of(*there, m), expected);
     EXPECT_EQ(there->stats().kernels_on_cpu, 0u);
     EXPECT_EQ(there->stats().kernels_on_device, here->stats().kernels_on_cpu);
     EXPECT_EQ(there->device().substr(0, 12), "made; sums: ");
-    // One whose kernels round otherwise is left to the interpreter.
-    const auto wrong = engine(std::make_unique<MadeDevice>(true));
-    EXPECT_EQ(values_of(*wrong, m), expected);
-    EXPECT_EQ(wrong->stats().kernels_on_device, 0u);
+    // Kernels that it rounds otherwise, or does not take, are left to the interpreter.
+    for (const Made made : {Made::wrong, Made::refusing}) {
+      const auto without = engine(std::make_unique<MadeDevice>(made));
+      EXPECT_EQ(values_of(*without, m), expected);
+      EXPECT_EQ(without->stats().kernels_on_device, 0u);
+    }
   }
 }
 
 TEST(CpuEngine, RoundingOfADeviceIsChecked) {
-  MadeDevice right(false), wrong(true);
+  MadeDevice right(Made::right), wrong(Made::wrong);
   EXPECT_NO_THROW(runtime::require_same_rounding(right));
   EXPECT_THROW(runtime::require_same_rounding(wrong), Error);
 }
