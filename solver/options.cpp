@@ -85,31 +85,9 @@ Method parse_method(std::string_view text) { return parse_enum<Method>("method",
 LinearSolver parse_linear_solver(std::string_view text) {
   return parse_enum<LinearSolver>("linear solver", text);
 }
-FactorPlace parse_factor_place(std::string_view text) {
-  return parse_enum<FactorPlace>("factor", text);
-}
-Preconditioner parse_preconditioner(std::string_view text) {
-  return parse_enum<Preconditioner>("preconditioner", text);
-}
-NormalMatrix parse_normal_matrix(std::string_view text) {
-  return parse_enum<NormalMatrix>("normal matrix", text);
-}
-ForcingSequence parse_forcing_sequence(std::string_view text) {
-  return parse_enum<ForcingSequence>("forcing sequence", text);
-}
-DoglegType parse_dogleg_type(std::string_view text) {
-  return parse_enum<DoglegType>("type of dogleg", text);
-}
-DomainPolicy parse_domain_policy(std::string_view text) {
-  return parse_enum<DomainPolicy>("domain", text);
-}
-Components parse_components(std::string_view text) {
-  return parse_enum<Components>("components", text);
-}
 Precision parse_solve_precision(std::string_view text) {
   return parse_enum<Precision>("precision", text);
 }
-Bits parse_bits(std::string_view text) { return parse_enum<Bits>("bits", text); }
 Float64 parse_float64(std::string_view text) { return parse_enum<Float64>("float64", text); }
 Precision parse_precision(std::string_view text) {
   return parse_row(codegen::kKernelPrecisions, "precision", text);

@@ -33,7 +33,8 @@ inline constexpr EnumRow<Backend> kBackends[] = {
 #include "option_values.def"
 };
 TG_ENUM_TABLE(Backend, kBackends)
-/// Throws an Error{InvalidArgument} that lists the names, as all these functions do.
+/// Throws an Error{InvalidArgument} that lists the names, as all these functions do. The enums
+/// without one are read by parse_enum<E>().
 Backend parse_backend(std::string_view text);
 
 /// Method of the solve.
@@ -71,7 +72,6 @@ inline constexpr EnumRow<DoglegType> kDoglegTypes[] = {
 #include "option_values.def"
 };
 TG_ENUM_TABLE(DoglegType, kDoglegTypes)
-DoglegType parse_dogleg_type(std::string_view text);
 
 /// Tolerance of linear solves by conjugate gradients (step_control/step_rules.hpp).
 enum class ForcingSequence {
@@ -88,7 +88,6 @@ inline constexpr ForcingRow kForcingSequences[] = {
 #include "option_values.def"
 };
 TG_ENUM_TABLE(ForcingSequence, kForcingSequences)
-ForcingSequence parse_forcing_sequence(std::string_view text);
 constexpr double forcing_gamma(ForcingSequence sequence) {
   return kForcingSequences[static_cast<std::size_t>(sequence)].gamma;
 }
@@ -133,18 +132,15 @@ inline constexpr EnumRow<FactorPlace> kFactorPlaces[] = {
 #include "option_values.def"
 };
 TG_ENUM_TABLE(FactorPlace, kFactorPlaces)
-FactorPlace parse_factor_place(std::string_view text);
 
 /// Preconditioner of conjugate gradients for the damped normal equations
 /// (runtime/linear/choices.hpp). Naming one other than `automatic` selects pcg if
 /// linear_solver is automatic.
 using runtime::Preconditioner;
-Preconditioner parse_preconditioner(std::string_view text);
 
 /// How pcg multiplies by JᵀJ on a device (runtime/linear/choices.hpp); the interpreter has a
 /// stored Jacobian.
 using runtime::NormalMatrix;
-NormalMatrix parse_normal_matrix(std::string_view text);
 
 /// Treatment of operands outside the domains of their ops (sqrt, log, acos, ... by the op table,
 /// divisors of 0).
@@ -157,7 +153,6 @@ inline constexpr EnumRow<DomainPolicy> kDomainPolicies[] = {
 #include "option_values.def"
 };
 TG_ENUM_TABLE(DomainPolicy, kDomainPolicies)
-DomainPolicy parse_domain_policy(std::string_view text);
 
 /// Treatment of a problem whose parts share no free unknown (methods.md).
 enum class Components {
@@ -169,7 +164,6 @@ inline constexpr EnumRow<Components> kComponents[] = {
 #include "option_values.def"
 };
 TG_ENUM_TABLE(Components, kComponents)
-Components parse_components(std::string_view text);
 
 /// Value of SolverOptions::cross_check for every instance and the gradient.
 inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
@@ -179,7 +173,6 @@ Precision parse_precision(std::string_view text);
 /// Precision of solves: also "mixed".
 Precision parse_solve_precision(std::string_view text);
 Float64 parse_float64(std::string_view text);
-Bits parse_bits(std::string_view text);
 
 /// The line search of lbfgs and newton; defaults are Ceres'.
 struct LineSearchOptions {

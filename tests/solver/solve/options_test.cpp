@@ -26,15 +26,15 @@ std::string message_of(const std::function<void()>& call) {
 }
 
 /// Every name and every other name, and the rows of the manual's table.
-template <class E, class Parse>
-void expect_names(const char* option, const Parse& parse, std::string& table) {
+template <class E>
+void expect_names(const char* option, std::string& table) {
   for (const auto& row : rows_of(E{})) {
     EXPECT_EQ(name(row.value), row.name);
-    EXPECT_EQ(parse(row.name), row.value) << row.name;
+    EXPECT_EQ(parse_enum<E>(option, row.name), row.value) << row.name;
     std::string names = "`" + std::string(row.name) + "`";
     if constexpr (requires { row.alias; }) {
       if (!row.alias.empty()) {
-        EXPECT_EQ(parse(row.alias), row.value) << row.alias;
+        EXPECT_EQ(parse_enum<E>(option, row.alias), row.value) << row.alias;
         names += ", `" + std::string(row.alias) + "`";
       }
     }
@@ -45,15 +45,15 @@ void expect_names(const char* option, const Parse& parse, std::string& table) {
 
 TEST(Options, NamesAreReadBack) {
   std::string table = "| option | value | meaning |\n|---|---|---|\n";
-  expect_names<Backend>("backend", parse_backend, table);
-  expect_names<Method>("method", parse_method, table);
-  expect_names<LinearSolver>("linear_solver", parse_linear_solver, table);
-  expect_names<FactorPlace>("factor", parse_factor_place, table);
-  expect_names<ForcingSequence>("forcing_sequence", parse_forcing_sequence, table);
-  expect_names<NormalMatrix>("normal_matrix", parse_normal_matrix, table);
-  expect_names<DoglegType>("dogleg_type", parse_dogleg_type, table);
-  expect_names<DomainPolicy>("domain", parse_domain_policy, table);
-  expect_names<Components>("components", parse_components, table);
+  expect_names<Backend>("backend", table);
+  expect_names<Method>("method", table);
+  expect_names<LinearSolver>("linear_solver", table);
+  expect_names<FactorPlace>("factor", table);
+  expect_names<ForcingSequence>("forcing_sequence", table);
+  expect_names<NormalMatrix>("normal_matrix", table);
+  expect_names<DoglegType>("dogleg_type", table);
+  expect_names<DomainPolicy>("domain", table);
+  expect_names<Components>("components", table);
   test::expect_table("docs/reference/solver-options.md", "values", table);
   for (const auto& row : rows_of(Precision{}))
     EXPECT_EQ(parse_solve_precision(row.name), row.value) << row.name;
@@ -69,14 +69,14 @@ TEST(Options, UnknownNamesListTheKnown) {
 TEST(Options, PreconditionersAreTheTable) {
   std::string names, table = "| value | preconditioner |\n|---|---|\n";
   for (const runtime::PreconditionerRow& row : runtime::kPreconditioners) {
-    EXPECT_EQ(parse_preconditioner(row.name), row.value);
+    EXPECT_EQ(parse_enum<Preconditioner>("preconditioner", row.name), row.value);
     EXPECT_EQ(name(row.value), row.name);
     names += (names.empty() ? "" : ", ") + std::string(row.name);
     const bool initial = row.value == SolverOptions{}.preconditioner;
     table += "| `" + std::string(row.name) + (initial ? "` (default) | " : "` | ") +
              std::string(row.help) + " |\n";
   }
-  EXPECT_EQ(message_of([] { parse_preconditioner("ilu"); }),
+  EXPECT_EQ(message_of([] { parse_enum<Preconditioner>("preconditioner", "ilu"); }),
             "preconditioner: expected one of " + names + ", got \"ilu\"");
   test::expect_table("docs/methods.md", "preconditioners", table);
 }

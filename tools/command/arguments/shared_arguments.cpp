@@ -44,6 +44,12 @@ void add_choice(Command app, const char* option, std::string& text, const char* 
   app.option(option, &text, help).choices(names_of<E>()).shown_default(std::string(name(initial)));
 }
 
+/// Sets a field to the value of this name; leaves it if the option is not given.
+template <class E>
+void set_named(E& field, std::string_view what, const std::string& text) {
+  if (!text.empty()) field = parse_enum<E>(what, text);
+}
+
 [[noreturn]] void refuse(const std::string& text) {
   std::string known = "trivial";
   for (const LossRow& row : kLosses)
@@ -155,28 +161,28 @@ void add_checkpoint_options(Command app, SolverArguments& a) {
 
 SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   warn_of_fallbacks();
-  if (!a.backend.empty()) options.backend = parse_backend(a.backend);
-  if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
+  set_named(options.backend, "backend", a.backend);
+  set_named(options.precision, "precision", a.precision);
   if (!a.device.empty()) options.device = a.device;
-  if (!a.float64.empty()) options.float64 = parse_float64(a.float64);
+  set_named(options.float64, "float64", a.float64);
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (a.deterministic) options.deterministic = true;
-  if (!a.bits.empty()) options.bits = parse_bits(a.bits);
+  set_named(options.bits, "bits", a.bits);
   if (a.profile) options.profile = true;
   if (!a.plan.empty())
     options.plan =
         std::make_shared<const runtime::PlanRecord>(runtime::parse_plan(read_text(a.plan)));
-  if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
+  set_named(options.domain, "domain", a.domain);
   if (!a.cross_check.empty()) set_cross_check(options, a.cross_check);
-  if (!a.method.empty()) options.method = parse_method(a.method);
-  if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
-  if (!a.factor.empty()) options.factor = parse_factor_place(a.factor);
-  if (!a.preconditioner.empty()) options.preconditioner = parse_preconditioner(a.preconditioner);
-  if (!a.normal_matrix.empty()) options.normal_matrix = parse_normal_matrix(a.normal_matrix);
+  set_named(options.method, "method", a.method);
+  set_named(options.linear_solver, "linear solver", a.linear);
+  set_named(options.factor, "factor", a.factor);
+  set_named(options.preconditioner, "preconditioner", a.preconditioner);
+  set_named(options.normal_matrix, "normal matrix", a.normal_matrix);
   if (a.max_iterations) options.max_iterations = *a.max_iterations;
   if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
-  if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);
-  if (!a.components.empty()) options.components = parse_components(a.components);
+  set_named(options.forcing_sequence, "forcing sequence", a.forcing);
+  set_named(options.components, "components", a.components);
   if (a.threads) options.threads = *a.threads;
   if (a.time_limit) options.time_limit_seconds = *a.time_limit;
   if (a.checkpoint_every && a.checkpoint.empty())
