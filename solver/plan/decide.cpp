@@ -127,6 +127,11 @@ double known_factor_seconds(const SystemFacts& system) {
          plan_seconds_of_step(system.work);
 }
 
+/// A factor that was planned needs too much memory or time.
+bool is_dear(const std::optional<FactorFacts>& factor) {
+  return factor && (factor->entries > kLargestFactor || factor->operations > kDearestFactor);
+}
+
 /// As kClear for a factor whose operations are guessed from the width of a mesh: a chain with few
 /// loops takes far fewer.
 constexpr double kClearGuess = 2.5;
@@ -284,29 +289,15 @@ class LinearRules {
   /// The faster one of a factor and iterations, as predicted. Facts that cost time are asked for
   /// only where they can change the answer.
   void decide_by_time() {
-    const StepWork& work = system_.work;
-    StepSeconds& expected = plan_.linear.expected;
-    const double iteration = iteration_seconds(work, system_.threads);
+    const double iteration = iteration_seconds(system_.work, system_.threads);
     const bool is_small = system_.unknowns <= kLargestFactorised;
-    if (is_small && is_trifle(iteration)) {
-      if (!system_.factor) return ask(Fact::factor);  // the solver needs its plan anyway
-      expected.cholesky = factor_seconds(work, *system_.factor, system_.threads);
-      return factor(LinearReason::few_unknowns);
-    }
-    const bool searches = !is_small && (system_.widest <= kWidestSearched ||
-                                        system_.slots * system_.widest <= kMostSlotsSearched);
-    if (searches && !system_.elimination) return ask(Fact::elimination);
+    if (is_small && is_trifle(iteration)) return factor_trifle();
+    if (!is_small && is_search_short() && !system_.elimination) return ask(Fact::elimination);
     const EliminationFacts elimination = system_.elimination.value_or(EliminationFacts{});
     if (elimination.pays) return eliminate(LinearReason::elimination);
-    IterationFacts facts;
-    if (elimination.remains_wide && !plan_.linear.needs.any()) facts.reach = elimination.reach;
-    if (system_.iterations && system_.iterations->converged())
-      facts.tried = system_.iterations->count;
-    expected = {.cholesky = known_factor_seconds(system_),
-                .pcg = iteration * expected_iterations(work, facts)};
-    if (system_.factor &&
-        (system_.factor->entries > kLargestFactor || system_.factor->operations > kDearestFactor))
-      return iterate(LinearReason::factor_dear);
+    const StepSeconds expected = expected_seconds(iteration, elimination);
+    plan_.linear.expected = expected;
+    if (is_dear(system_.factor)) return iterate(LinearReason::factor_dear);
     if (expected.cholesky > kClear * expected.pcg) {
       const bool guessed = !system_.factor && elimination.remains_wide;
       if (guessed && expected.cholesky <= kClearGuess * expected.pcg) return ask(Fact::factor);
@@ -316,6 +307,30 @@ class LinearRules {
     if (is_worth_trying()) return ask(Fact::iterations);
     if (!system_.factor) return ask(Fact::factor);
     factor(is_small ? LinearReason::few_unknowns : LinearReason::factor_cheap);
+  }
+
+  void factor_trifle() {
+    if (!system_.factor) return ask(Fact::factor);  // the solver needs its plan anyway
+    plan_.linear.expected.cholesky = factor_seconds(system_.work, *system_.factor, system_.threads);
+    factor(LinearReason::few_unknowns);
+  }
+
+  /// Blocks to eliminate are found in little time.
+  bool is_search_short() const {
+    return system_.widest <= kWidestSearched ||
+           system_.slots * system_.widest <= kMostSlotsSearched;
+  }
+
+  /// Seconds of a step by a factor and by iterations, as far as the facts tell.
+  ///
+  ///   iteration  seconds of one
+  StepSeconds expected_seconds(double iteration, const EliminationFacts& elimination) const {
+    IterationFacts facts;
+    if (elimination.remains_wide && !plan_.linear.needs.any()) facts.reach = elimination.reach;
+    if (system_.iterations && system_.iterations->converged())
+      facts.tried = system_.iterations->count;
+    return {.cholesky = known_factor_seconds(system_),
+            .pcg = iteration * expected_iterations(system_.work, facts)};
   }
 
   /// Iterations might take less time than the factor, as far as its time is known, and no earlier
