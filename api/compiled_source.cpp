@@ -20,7 +20,7 @@ std::string text_of(const std::vector<std::uint32_t>& module, const std::string&
 }  // namespace
 
 std::string compiled_source(const codegen::KernelSource& kernel, const std::string& format) {
-  return text_of(runtime::vulkan::compile_checked(runtime::vulkan::shader_of(kernel)), format);
+  return text_of(runtime::vulkan::compile_shader(runtime::vulkan::shader_of(kernel)), format);
 }
 
 std::string compiled_source(const runtime::ListedKernel& kernel, const std::string& format) {

@@ -80,10 +80,10 @@ void add_ops(std::vector<CatalogueKernel>& out) {
 void make_pipeline(const CatalogueKernel& kernel, vk::Device& device, const CompileOptions& options,
                    CompiledKernel& made) {
   const std::vector<std::uint32_t> words =
-      vk::compile_checked({.name = kernel.name,
-                           .glsl = kernel.glsl,
-                           .key = {},
-                           .controls = vk::float_controls(device.features())});
+      vk::compile_shader({.name = kernel.name,
+                          .glsl = kernel.glsl,
+                          .key = {},
+                          .controls = vk::float_controls(device.features())});
   made.words = words.size();
   const bool emulated = kernel.float64 == Float64::emulated;
   made.skipped = words.size() > (emulated ? options.most_emulated : options.most_words);

@@ -108,8 +108,9 @@ Needs needs_of(const KernelSource& source) {
           .subgroup_arithmetic = source.needs_subgroups};
 }
 
-Needs needs_of(const codegen::ModuleLayout& layout) {
-  return {.float64 = layout.uses_float64(),
+Needs needs_of(const codegen::ModuleLayout& layout, bool matrices) {
+  return {.matrices = matrices,
+          .float64 = layout.uses_float64(),
           .int64 = layout.uses_int64(),
           .int64_atomics = layout.uses_int64_atomics(),
           .float32_atomics = layout.uses_float32_atomic_add(),
@@ -138,8 +139,11 @@ void require(const Needs& needs, std::string_view kernel, const DeviceInfo& devi
   }
 }
 
-/// Compares a module with what its shader says of it.
+/// Compares a module with what its shader says of it: the whole layout of a generated source, the
+/// sizes of any other.
 void check(const Shader& shader, const codegen::ModuleLayout& got) {
+  if (shader.source)
+    return codegen::check(got, codegen::expected_layout(*shader.source), shader.name);
   const std::array<std::size_t, 3> want = {
       shader.storage_buffers, shader.push_constant_bytes,
       shader.local_size[0] > 0 ? shader.local_size[0] : got.workgroup_size[0]};
@@ -213,48 +217,51 @@ Shader shader_of(const KernelSource& source) {
           .source = &source};
 }
 
-std::vector<std::uint32_t> compile_checked(const Shader& shader) {
-  const std::string name(shader.name);
-  std::vector<std::uint32_t> words = codegen::add_float_controls(
-      codegen::compile({.name = name, .glsl = std::string(shader.glsl), .includes = {}}),
+std::vector<std::uint32_t> compile_shader(const Shader& shader) {
+  return codegen::add_float_controls(
+      codegen::compile(
+          {.name = std::string(shader.name), .glsl = std::string(shader.glsl), .includes = {}}),
       shader.controls);
-  if (shader.source)
-    codegen::check(codegen::reflect(words), codegen::expected_layout(*shader.source), name);
-  return words;
 }
 
 namespace {
 
 constexpr const char* kModules = "spirv";
 
-/// The words that are stored under the shader's key, or else those that the compiler returns, which
-/// are then stored.
-std::vector<std::uint32_t> load_or_compile(DiskCache& disk, const Shader& shader, Origin& origin) {
+/// The words that are stored under the shader's key; empty if there are none.
+std::vector<std::uint32_t> load(DiskCache& disk, const Shader& shader) {
   const auto blob = disk.load(kModules, shader.key);
-  if (blob && !blob->empty() && blob->size() % 4 == 0) {
-    origin = Origin::disk;
-    std::vector<std::uint32_t> words(blob->size() / 4);
-    std::memcpy(words.data(), blob->data(), blob->size());
-    return words;
-  }
-  origin = Origin::compiled;
-  std::vector<std::uint32_t> words = compile_checked(shader);
-  disk.store(kModules, shader.key, std::as_bytes(std::span(words)));
+  if (!blob || blob->size() % 4 != 0) return {};
+  std::vector<std::uint32_t> words(blob->size() / 4);
+  std::memcpy(words.data(), blob->data(), blob->size());
   return words;
 }
 
-/// Checks a module that is not of the code generator, and gives it the form that the device takes.
-/// Returns its workgroup size.
-std::array<std::uint32_t, 3> adopt(const Shader& shader, const Device& device,
-                                   std::vector<std::uint32_t>& words) {
-  const bool matrices = codegen::has_cooperative_matrices(words);
-  require({.matrices = matrices}, shader.name, device.info());
+/// A module that fits its shader and the device.
+struct Module {
+  std::vector<std::uint32_t> words;
+  std::array<std::uint32_t, 3> local_size;
+  Origin origin;
+};
+
+/// The module on disk, or else that of the compiler, which is then stored.
+Module load_or_compile(Device& device, const Shader& shader) {
+  Module out{load(device.disk_cache(), shader), shader.local_size, Origin::disk};
+  if (out.words.empty()) out = {compile_shader(shader), shader.local_size, Origin::compiled};
+  // The key of a generated source depends on its whole layout, so what is on disk has passed. Other
+  // keys may depend on the text alone.
+  if (shader.source && out.origin == Origin::disk) return out;
+  const bool matrices = codegen::has_cooperative_matrices(out.words);
   const codegen::ModuleLayout layout =
-      matrices ? codegen::reflect_words(words) : codegen::reflect(words);
-  require(needs_of(layout), shader.name, device.info());
+      matrices ? codegen::reflect_words(out.words) : codegen::reflect(out.words);
   check(shader, layout);
-  if (matrices && has_khr_matrices(device)) words = codegen::to_khr_matrices(words);
-  return layout.workgroup_size;
+  if (out.origin == Origin::compiled)
+    device.disk_cache().store(kModules, shader.key, std::as_bytes(std::span(out.words)));
+  if (shader.source) return out;  // names its needs itself
+  require(needs_of(layout, matrices), shader.name, device.info());
+  if (matrices && has_khr_matrices(device)) out.words = codegen::to_khr_matrices(out.words);
+  out.local_size = layout.workgroup_size;
+  return out;
 }
 
 }  // namespace
@@ -265,24 +272,23 @@ void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay;
 
 StoredKernel KernelCache::make(const Shader& shader, CompileAccount& account) {
   StoredKernel made;
-  std::array<std::uint32_t, 3> local_size = shader.local_size;
   if (shader.source) {
     require_size(*shader.source);
     require(needs_of(*shader.source), shader.name, device_->info());
   }
   const Clock::time_point start = Clock::now();
   std::this_thread::sleep_for(compile_delay.load());
-  std::vector<std::uint32_t> words = load_or_compile(device_->disk_cache(), shader, made.origin);
-  if (!shader.source) local_size = adopt(shader, *device_, words);
+  const Module module = load_or_compile(*device_, shader);
+  made.origin = module.origin;
   account.count(made.origin == Origin::disk ? &CompileStats::disk_hits : &CompileStats::compiled);
   made.spirv_ms = account.add(&CompileStats::spirv_ms, start);
   const Clock::time_point pipeline_start = Clock::now();
-  made.kernel = device_->kernel({.spirv = words,
+  made.kernel = device_->kernel({.spirv = module.words,
                                  .name = std::string(shader.name),
                                  .storage_buffers = shader.storage_buffers,
                                  .push_constant_bytes = shader.push_constant_bytes,
                                  .constants = {},
-                                 .local_size = local_size});
+                                 .local_size = module.local_size});
   made.pipeline_ms = account.add(&CompileStats::pipeline_ms, pipeline_start);
   return made;
 }

@@ -46,10 +46,8 @@ struct Shader {
 /// The shader of a generated source, which outlives it.
 Shader shader_of(const codegen::KernelSource& source);
 
-/// Compiles a shader to SPIR-V, adds its float controls, and compares the module with its source.
-///
-/// Throws Error{ShaderCompile} or Error{LayoutMismatch}.
-std::vector<std::uint32_t> compile_checked(const Shader& shader);
+/// Compiles a shader to SPIR-V with its float controls. Throws Error{ShaderCompile}.
+std::vector<std::uint32_t> compile_shader(const Shader& shader);
 
 /// The place at which a module was found.
 enum class Origin { memory, disk, compiled };
