@@ -36,7 +36,6 @@
 #include "../solver/solve_many.hpp"
 #include "../solver/solve_watch.hpp"
 #include "../solver/summary.hpp"
-#include "../solver/summary_json.hpp"
 #include "export_web.hpp"
 #include "expression/expression.hpp"
 #include "problem_file.hpp"

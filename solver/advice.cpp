@@ -1,8 +1,5 @@
 // Advice for a solve that reached its limit of steps.
-#include "advice.hpp"
-
 #include "summary.hpp"
-#include "summary_facts.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,6 @@
 #include "../frontend/problem.hpp"
 #include "../runtime/engine/engine_stats.hpp"
 #include "evaluator.hpp"
-#include "make_engine.hpp"
 #include "options.hpp"
 #include "solve_group.hpp"
 #include "summary.hpp"

@@ -3,12 +3,24 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
 namespace topograd {
 
+namespace runtime {
+class Engine;
+struct EngineOptions;
+struct Model;
+}  // namespace runtime
+
 struct ProblemModel;
+
+/// Makes the engine that evaluates in the place of the interpreter, such as one that has a part of
+/// the model and knows the others. The model outlives the engine.
+using MakeEngine = std::function<std::unique_ptr<runtime::Engine>(const runtime::Model& model,
+                                                                  const runtime::EngineOptions&)>;
 
 /// The other processes of a solve. All of them make the same calls in the same order and, because
 /// they decide the same way, the same steps. What they cannot know alike goes through the first

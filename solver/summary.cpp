@@ -2,7 +2,6 @@
 #include "summary.hpp"
 
 #include "../ir/machine/formatted.hpp"
-#include "summary_facts.hpp"
 
 #include <algorithm>
 #include <cmath>

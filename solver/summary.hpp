@@ -6,7 +6,6 @@
 #include "../ir/enum_table.hpp"
 #include "../runtime/engine/engine_stats.hpp"
 #include "../runtime/profile.hpp"
-#include "advice.hpp"
 #include "constraints.hpp"
 #include "options.hpp"
 
@@ -28,6 +27,14 @@ enum class Termination {
   INFEASIBLE,      ///< a constraint cannot be met; ConstrainedSummary::infeasible names it
 };
 TG_ENUM_NAMES(Termination)
+
+/// Advice for the next solve, after one that reached its limit of steps.
+enum class Advice {
+#define TG_ADVICE(advice, sentence) advice,
+#include "advice.def"
+};
+/// One sentence for the report; empty for none.
+std::string_view text(Advice advice);
 
 /// One trial step. Costs are those of the current point after it, never of a rejected trial.
 struct IterationSummary {
@@ -205,6 +212,18 @@ struct Summary : runtime::EngineCounts {
   std::string full_report() const;
 };
 
+/// Adds the steps, counters and times of a solve to those of another one.
+void add_counts(Summary& total, const Summary& more);
+
+/// Summary::method, or the method of the minimisations of augmented_lagrangian or barrier.
+inline Method step_method(const Summary& of) {
+  return takes_constraints(of.method) ? of.step_method : of.method;
+}
+
+/// Derives advice from the history: the decrease of the cost in the last steps, the number of
+/// rejected ones, and the model's predictions.
+Advice advise(const Summary& summary);
+
 /// Number of unread blocks that Summary::unread_names and reports name.
 inline constexpr std::size_t kMostUnreadNames = 4;
 
@@ -218,5 +237,15 @@ double explained_share(const Summary& summary);
 
 /// The history as a table, one line per iteration.
 std::string history_table(const Summary& summary);
+
+/// The summary as JSON, one object: initial_cost, final_cost, iterations (accepted + rejected),
+/// termination, message, backend, device, why, precision, topologies [{hash, name, instances,
+/// outputs}], unknowns, residuals, left_out, degrees_of_freedom, build_s, plan_s, compile_ms (the
+/// sum of glsl, spirv and pipeline, which are also there), solve_s, counters, and history [{cost,
+/// gradient_norm, step_norm, radius, linear_iterations, step_time_s, time_s (since the start),
+/// ...}]. Numbers that are not finite are null.
+///
+///   indent  spaces per level; -1 = one line
+std::string to_json(const Summary& summary, int indent = 2);
 
 }  // namespace topograd

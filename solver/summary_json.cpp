@@ -1,8 +1,7 @@
 // The summary of a solve as JSON.
-#include "summary_json.hpp"
+#include "summary.hpp"
 
 #include "../runtime/plan/record/plan_json_value.hpp"
-#include "summary_facts.hpp"
 
 #include <nlohmann/json.hpp>
 

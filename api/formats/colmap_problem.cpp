@@ -8,7 +8,7 @@
 #include "../../runtime/linear/dense.hpp"
 #include "../../solver/solve.hpp"
 #include "../../solver/step_control/step_rules.hpp"
-#include "../../solver/summary_facts.hpp"
+#include "../../solver/summary.hpp"
 #include "packed_text.hpp"
 #include "retriangulation.hpp"
 #include "word_reader.hpp"

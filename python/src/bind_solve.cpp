@@ -9,7 +9,7 @@
 #include "../../solver/solve.hpp"
 #include "../../solver/solve_many.hpp"
 #include "../../solver/solve_watch.hpp"
-#include "../../solver/summary_json.hpp"
+#include "../../solver/summary.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -6,9 +6,9 @@
 
 #include "../../runtime/model/model.hpp"
 #include "../evaluator.hpp"
-#include "../make_engine.hpp"
 #include "../model/model.hpp"
 #include "../plan/decide.hpp"
+#include "../solve_group.hpp"
 #include "engines.hpp"
 #include "routing.hpp"
 

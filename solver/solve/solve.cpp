@@ -7,7 +7,6 @@
 #include "../../ir/machine/platform.hpp"
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/profile.hpp"
-#include "../advice.hpp"
 #include "../checkpoint/checkpoints.hpp"
 #include "../components/separate.hpp"
 #include "../components/walk_route.hpp"

@@ -10,7 +10,6 @@
 #include "../first_order/control.hpp"
 #include "../linear/factor/elimination.hpp"
 #include "../linear/step_solver.hpp"
-#include "../make_engine.hpp"
 #include "../model/model.hpp"
 #include "../options.hpp"
 #include "../plan/decide.hpp"

@@ -13,7 +13,7 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../solver/interrupts.hpp"
 #include "../../solver/solve.hpp"
-#include "../../solver/summary_json.hpp"
+#include "../../solver/summary.hpp"
 
 #include <nlohmann/json.hpp>
 

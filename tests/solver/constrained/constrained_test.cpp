@@ -14,7 +14,7 @@
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/session/engines.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../../solver/summary_json.hpp"
+#include "../../../solver/summary.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,7 @@
 #include "../../../ir/error.hpp"
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../../solver/summary_json.hpp"
+#include "../../../solver/summary.hpp"
 
 #include <cmath>
 #include <functional>

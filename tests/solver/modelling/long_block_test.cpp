@@ -5,7 +5,7 @@
 #include "../../../solver/evaluator.hpp"
 #include "../../../solver/sensitivity.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../../solver/summary_json.hpp"
+#include "../../../solver/summary.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>

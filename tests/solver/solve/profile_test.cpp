@@ -3,7 +3,7 @@
 
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
-#include "../../../solver/summary_json.hpp"
+#include "../../../solver/summary.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../../../ir/machine/platform.hpp"
-#include "../../../solver/summary_json.hpp"
+#include "../../../solver/summary.hpp"
 #include "../../support/paths.hpp"
 
 #include <nlohmann/json.hpp>

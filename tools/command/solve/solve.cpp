@@ -9,7 +9,6 @@
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/solve/ahead.hpp"
 #include "../../../solver/summary.hpp"
-#include "../../../solver/summary_json.hpp"
 #include "../../draw/canvas.hpp"
 #include "../../draw/scene.hpp"
 #include "../arguments/commands.hpp"
