@@ -406,4 +406,15 @@ std::vector<double> Loss::uniforms() const {
   return out;
 }
 
+const LossRow* find_loss(std::string_view name) {
+  const auto found = std::ranges::find(kLosses, name, &LossRow::name);
+  return found == std::end(kLosses) ? nullptr : found;
+}
+
+std::size_t number_count(const LossRow& loss) { return loss.one != nullptr ? 1 : 2; }
+
+Loss make_loss(const LossRow& loss, std::span<const double> numbers) {
+  return loss.one != nullptr ? loss.one(numbers[0]) : loss.two(numbers[0], numbers[1]);
+}
+
 }  // namespace topograd

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -99,5 +100,12 @@ inline constexpr LossRow kLosses[] = {
 #define TG_LOSS2(loss, type, rho, at, formula) {#loss, formula, nullptr, Loss::loss},
 #include "losses.def"
 };
+
+/// The built-in loss with this name; null if there is none, as for "trivial", which has no row.
+const LossRow* find_loss(std::string_view name);
+/// How many numbers a loss takes: 1 or 2.
+std::size_t number_count(const LossRow& loss);
+/// The loss with number_count(loss) numbers. Throws what its function throws.
+Loss make_loss(const LossRow& loss, std::span<const double> numbers);
 
 }  // namespace topograd

@@ -5,8 +5,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -92,5 +94,11 @@ class Manifold {
  private:
   std::shared_ptr<const ManifoldModel> model_;
 };
+
+/// The built-in manifold with this name for blocks of `width` numbers; none if the name is unknown.
+/// Throws what its function throws.
+std::optional<Manifold> find_manifold(std::string_view name, int width);
+/// "quaternion, ...".
+std::string manifold_names();
 
 }  // namespace topograd

@@ -1,7 +1,8 @@
 // Reads problem files: values of JSON and of tables, and the form that is required of them.
 #include "problem_file_description.hpp"
 
-#include "../../frontend/by_name.hpp"
+#include "../../frontend/loss.hpp"
+#include "../../frontend/manifold.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/json_values.hpp"

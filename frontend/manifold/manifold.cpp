@@ -643,4 +643,32 @@ std::vector<Value> sphere_plus(std::span<const Value> x, std::span<const Value> 
 
 }  // namespace detail
 
+namespace {
+
+struct ManifoldRow {
+  std::string_view name;
+  Manifold (*make)(int width);
+};
+constexpr ManifoldRow kManifolds[] = {
+    {"quaternion", [](int) { return Manifold::quaternion(); }},
+    {"eigen_quaternion", [](int) { return Manifold::eigen_quaternion(); }},
+    {"so3_axis_angle", [](int) { return Manifold::so3_axis_angle(); }},
+    {"sphere", Manifold::sphere},
+};
+
+}  // namespace
+
+std::optional<Manifold> find_manifold(std::string_view name, int width) {
+  const auto found = std::ranges::find(kManifolds, name, &ManifoldRow::name);
+  if (found == std::end(kManifolds)) return std::nullopt;
+  return found->make(width);
+}
+
+std::string manifold_names() {
+  std::string names;
+  for (const ManifoldRow& row : kManifolds)
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
 }  // namespace topograd

@@ -2,9 +2,9 @@
 #include "bindings.hpp"
 
 #include "../../api/source.hpp"
-#include "../../frontend/by_name.hpp"
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../frontend/inspect/unread_blocks.hpp"
+#include "../../frontend/manifold.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/covariance.hpp"
 #include "../../solver/evaluator.hpp"

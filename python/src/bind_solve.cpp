@@ -1,7 +1,7 @@
 // Solves from Python: options, summaries, callbacks, and interruption by Ctrl-C.
 #include "bindings.hpp"
 
-#include "../../frontend/by_name.hpp"
+#include "../../frontend/loss.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/evaluator.hpp"
 #include "../../solver/minimize_function.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../../../frontend/by_name.hpp"
+#include "../../../frontend/loss.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../runtime/plan/record/plan_record.hpp"
 #include "../../../solver/option_table.hpp"
