@@ -11,7 +11,6 @@
 #include "../runtime/plan/passes.hpp"
 #include "../solver/model/model.hpp"
 #include "check_backends.hpp"
-#include "pass_names.hpp"
 
 #include <algorithm>
 #include <array>

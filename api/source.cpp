@@ -11,7 +11,6 @@
 #include "../runtime/plan/requests.hpp"
 #include "../solver/model/model.hpp"
 #include "compiled_source.hpp"
-#include "pass_names.hpp"
 
 #include <algorithm>
 #include <array>

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "../ir/error.hpp"
-#include "../ir/machine/output_file.hpp"
+#include "../ir/machine/platform.hpp"
 #include "../runtime/cache/content_hash.hpp"
 
 namespace topograd::distributed {

@@ -2,7 +2,7 @@
 #include "sample.hpp"
 
 #include <topograd/ir/error.hpp>
-#include <topograd/ir/machine/output_file.hpp>
+#include <topograd/ir/machine/platform.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,7 @@
 #include "packed_text.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../ir/machine/output_file.hpp"
+#include "../../ir/machine/platform.hpp"
 
 #include <bzlib.h>
 #include <zlib.h>

@@ -1,6 +1,5 @@
 // POSIX implementation of what depends on the operating system.
 #include "platform.hpp"
-#include "output_file.hpp"
 
 #include "../error.hpp"
 #include "formatted.hpp"

@@ -156,6 +156,28 @@ std::optional<std::vector<std::byte>> read_file(const std::string& path, std::ui
 /// old or the new bytes. Returns false, leaving no file behind, if that fails.
 bool replace_file(const std::string& path, std::span<const std::byte> bytes);
 
+// Files that a user named, written as a whole.
+
+/// Writes a file. A regular or new file is replaced as by replace_file(), with its own permissions
+/// or those of new files; links are followed, also to a file that does not exist yet. Pipes,
+/// devices, and files in folders that accept no new files are written in place. Returns false on
+/// failure; except when written in place, the old contents are kept then.
+bool write_output_file(const std::string& path, std::span<const std::byte> bytes);
+
+/// What write_output_file() would write, for comparisons: equal for two names of one file, also
+/// through links. "" for devices, which accept several outputs. "-" is standard output.
+std::string output_identity(const std::string& path);
+
+/// True if standard output is a terminal.
+bool is_terminal_output();
+
+/// True if write_output_file() can probably write this path. Opens no file.
+bool can_write_output(const std::string& path);
+
+/// Replaces a regular or new file as a whole; its bytes are on the disk when it returns. Links are
+/// followed. Returns the reason why that failed, or ""; the old contents are kept then.
+std::string write_durable_file(const std::string& path, std::span<const std::byte> bytes);
+
 /// Bytes that the system can give now without swapping; 0 if it does not say.
 std::uint64_t available_memory_bytes();
 /// True if the system gives this many bytes of address space at once; `ulimit -v` limits them.

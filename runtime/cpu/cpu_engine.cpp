@@ -11,7 +11,6 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../engine/engine.hpp"
 #include "../linear/dense.hpp"
-#include "copy_rate.hpp"
 #include "cpu_steps.hpp"
 #include "engine.hpp"
 #include "interpreter/interpreter.hpp"

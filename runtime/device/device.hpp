@@ -405,6 +405,9 @@ std::vector<DeviceInfo> devices(const DeviceOptions& options = {});
 /// Throws the errors of devices() and choose_device().
 std::shared_ptr<Device> open(const DeviceOptions& options = {});
 
+/// Returns the open device for equal options, or null.
+std::shared_ptr<Device> find_open(const DeviceOptions& options);
+
 /// Releases the device that open() keeps for the next caller; other handles stay valid.
 void release_devices();
 

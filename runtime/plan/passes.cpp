@@ -1,11 +1,13 @@
-// Programs and targets of the passes.
+// Names, programs and targets of the passes.
 #include "passes.hpp"
 
 #include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/program.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace topograd::runtime {
 namespace {
@@ -71,6 +73,16 @@ ir::Program robust_program(Pass pass, const autodiff::Robust& f,
 }
 
 }  // namespace
+
+Pass pass_named(std::string_view text, std::span<const Pass> passes, std::string_view expected) {
+  std::string names;
+  for (const Pass pass : passes) {
+    if (text == name(pass)) return pass;
+    names += (names.empty() ? "" : ", ") + std::string(name(pass));
+  }
+  throw Error(ErrorCode::InvalidArgument,
+              std::string(expected) + " " + names + ", got \"" + std::string(text) + "\"");
+}
 
 bool energies_take_part(Pass pass) {
   switch (pass) {

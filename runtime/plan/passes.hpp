@@ -32,6 +32,9 @@ enum class Pass {
   guards            ///< one number: 1 if a guard fails, else 0
 };
 TG_ENUM_NAMES(Pass)
+/// The pass of `passes` with this name. Throws Error{InvalidArgument} with `expected`, such as
+/// "dump: expected --kernel", the names, and the text.
+Pass pass_named(std::string_view text, std::span<const Pass> passes, std::string_view expected);
 inline constexpr int kEvaluations = static_cast<int>(Pass::values) + 1;
 
 /// True for several values from one sweep; the terms summed by slot are those of the gradient.

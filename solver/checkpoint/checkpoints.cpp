@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "../../ir/error.hpp"
-#include "../../ir/machine/output_file.hpp"
+#include "../../ir/machine/platform.hpp"
 #include "../../ir/text.hpp"
 #include "../../runtime/cache/content_hash.hpp"
 #include "../../runtime/plan/record/plan_record.hpp"

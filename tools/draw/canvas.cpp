@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "../../ir/machine/output_file.hpp"
 #include "../../ir/machine/parallel.hpp"
 #include "../../ir/machine/platform.hpp"
 

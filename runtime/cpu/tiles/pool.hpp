@@ -81,4 +81,9 @@ class Pool {
   ir::Arena arena_;
 };
 
+/// Bytes per second, read and written, of a copy larger than all caches by the pool's threads: the
+/// median of a few. Times of the interpreter are compared to it. Cost: 128 MiB for about a tenth of
+/// a second. Throws std::bad_alloc.
+double copy_rate(Pool& pool);
+
 }  // namespace topograd::runtime::cpu

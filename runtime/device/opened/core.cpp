@@ -4,7 +4,6 @@
 #include "../../../ir/machine/parallel.hpp"
 #include "../device.hpp"
 #include "../driver/instance.hpp"
-#include "opened.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -11,7 +11,6 @@
 #include "../../../ir/machine/foreign_call.hpp"
 #include "../../../ir/machine/platform.hpp"
 #include "core.hpp"
-#include "opened.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -10,7 +10,6 @@
 #include "../../device/driver/instance.hpp"
 #include "../../device/kernels/kernel_cache.hpp"
 #include "../../device/opened/core.hpp"
-#include "../../device/opened/opened.hpp"
 
 #include <algorithm>
 #include <chrono>

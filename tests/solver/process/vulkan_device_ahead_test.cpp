@@ -2,7 +2,6 @@
 #include "../../support/validation.hpp"
 
 #include "../../../runtime/device/device.hpp"
-#include "../../../runtime/device/opened/opened.hpp"
 #include "../../../solver/solve/ahead.hpp"
 
 namespace topograd {

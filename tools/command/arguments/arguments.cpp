@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "../../../ir/error.hpp"
-#include "../../../ir/machine/output_file.hpp"
+#include "../../../ir/machine/platform.hpp"
 #include "command_text.hpp"
 #include "output.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "../../../api/formats/packed_text.hpp"
 #include "../../../ir/error.hpp"
-#include "../../../ir/machine/output_file.hpp"
+#include "../../../ir/machine/platform.hpp"
 #include "../../../runtime/hybrid/executor.hpp"
 #include "../../../runtime/hybrid/routing/knowledge.hpp"
 #include "../../../solver/interrupts.hpp"

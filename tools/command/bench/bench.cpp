@@ -8,7 +8,7 @@
 #include "../../../ir/machine/stopwatch.hpp"
 #include "../../../ir/topology/topology.hpp"
 #include "../../../runtime/cache/content_hash.hpp"
-#include "../../../runtime/cpu/copy_rate.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
 #include "../../../runtime/model/model.hpp"
 #include "../../../runtime/order/order.hpp"
 #include "../../../runtime/plan/record/plan_record.hpp"
@@ -194,7 +194,8 @@ nlohmann::ordered_json run_bench_trace(const TraceArguments& arguments) {
   SpringGrid grid = make_grid(arguments);
   trace_values(arguments, grid, report);
   trace_map(arguments, grid, report);
-  const double rate = runtime::cpu::copy_rate(1);
+  runtime::cpu::Pool one_thread(1);
+  const double rate = runtime::cpu::copy_rate(one_thread);
   const double stored = report["bytes_per_residual"].get<double>() +
                         report["column_bytes_per_residual"].get<double>();
   const auto share = [&](const char* residuals_per_s) {
@@ -457,9 +458,10 @@ ordered_json run_peers(const BenchArguments& arguments, const runtime::Model& mo
                  std::ranges::find(arguments.only, "step100") != arguments.only.end());
   PeerReport report;
   ceres(*input, report);
+  runtime::cpu::Pool pool(input->threads);
   peers.push_back(peer_json(report, input->threads,
                             runtime::Traffic(model, codegen::Precision::f64),
-                            runtime::cpu::copy_rate(input->threads)));
+                            runtime::cpu::copy_rate(pool)));
   return peers;
 }
 

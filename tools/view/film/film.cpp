@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "../../../ir/error.hpp"
-#include "../../../ir/machine/output_file.hpp"
+#include "../../../ir/machine/platform.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../draw/canvas.hpp"
 #include "../../draw/scene.hpp"
