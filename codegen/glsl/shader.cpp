@@ -149,6 +149,9 @@ KernelSource Shader::finish(const ShaderFrame& frame) const {
   for (const std::string& line : frame.header)
     out.glsl += line.empty() ? "//\n" : "// " + line + "\n";
   ir::add_bytes(out.hash, code.data(), code.size());
+  out.float_controls_f32 = frame.float_controls_f32;
+  out.float_controls_f64 = frame.float_controls_f64;
+  out.hash.add((frame.float_controls_f32 ? 1u : 0u) | (frame.float_controls_f64 ? 2u : 0u));
   out.glsl += code;
   return out;
 }

@@ -28,6 +28,7 @@ struct ShaderFrame {
   std::vector<std::string> header;  ///< comment lines
   std::uint32_t workgroup_size = 128;
   std::span<const PushMember> push_constants;
+  bool float_controls_f32 = false, float_controls_f64 = false;  ///< as in KernelSource
 };
 
 /// Collects buffers, extensions, functions and the body of main().

@@ -241,14 +241,13 @@ KernelSource generate(const KernelRequest& request) {
   KernelSource out = shader.finish({.name = request.name,
                                     .header = header(request, facts),
                                     .workgroup_size = request.workgroup_size,
-                                    .push_constants = push});
+                                    .push_constants = push,
+                                    .float_controls_f32 = request.float_controls_f32,
+                                    .float_controls_f64 = request.float_controls_f64});
   out.forms.assign(forms.begin(), forms.end());
   out.operations = total(facts);
   out.statements = facts.statements > 0 ? facts.statements : out.operations;
   out.bytes_per_instance = facts.bytes;
-  out.float_controls_f32 = request.float_controls_f32;
-  out.float_controls_f64 = request.float_controls_f64;
-  out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));
   return out;
 }
 

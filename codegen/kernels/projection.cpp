@@ -157,7 +157,7 @@ KernelSource generate(const ProjectionRequest& request) {
                                   {"EPSILON", literal(wide ? 0x1p-53 : 0x1p-24, request.precision)},
                                   {"PREPARE", phase_literal(ProjectionPhase::prepare)},
                                   {"ROTATE", phase_literal(ProjectionPhase::rotate)}}));
-  KernelSource out = shader.finish(
+  return shader.finish(
       {.name = text("project_blocks_", name(request.precision)),
        .header = {text("project_blocks_", name(request.precision),
                        ": symmetric matrices without their negative eigenvalues"),
@@ -165,11 +165,9 @@ KernelSource generate(const ProjectionRequest& request) {
                   text("form        one matrix an invocation, ", name(request.precision), ", ",
                        request.workgroup_size, " invocations a workgroup")},
        .workgroup_size = request.workgroup_size,
-       .push_constants = kProjectionMembers});
-  out.float_controls_f32 = request.float_controls_f32;
-  out.float_controls_f64 = request.float_controls_f64;
-  out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));
-  return out;
+       .push_constants = kProjectionMembers,
+       .float_controls_f32 = request.float_controls_f32,
+       .float_controls_f64 = request.float_controls_f64});
 }
 
 }  // namespace topograd::codegen

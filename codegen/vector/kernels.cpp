@@ -117,16 +117,14 @@ KernelSource generate(const VectorKernelRequest& request) {
   std::vector<PushMember> push;
   for (const PushRow& one : row(request.op).push) push.push_back({one.name, {}});
   const std::string name = shader_name(request);
-  KernelSource out = shader.finish(
+  return shader.finish(
       {.name = name,
        .header = {text(name, ": vectors ", codegen::name(request.vectors), ", scalars ",
                        codegen::name(request.scalars), ", blocks of ", request.width)},
        .workgroup_size = request.workgroup_size,
-       .push_constants = push});
-  out.float_controls_f32 = request.float_controls_f32;
-  out.float_controls_f64 = request.float_controls_f64;
-  out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));
-  return out;
+       .push_constants = push,
+       .float_controls_f32 = request.float_controls_f32,
+       .float_controls_f64 = request.float_controls_f64});
 }
 
 }  // namespace topograd::codegen
