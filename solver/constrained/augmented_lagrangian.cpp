@@ -213,25 +213,12 @@ void AugmentedLagrangian::run() {
   start();
   run_.summary.initial_cost = run_.first_objective;
   ConstrainedSummary& out = run_.summary.constrained;
-  const auto ended = [&] {
-    if (run_.stopped()) return true;
-    if (converged()) {
-      run_.finish_converged();
-    } else if (infeasible()) {
-      run_.finish_infeasible();
-    } else if (out.outer_iterations >= run_.options.max_outer_iterations) {
-      run_.finish_unconverged();
-    } else {
-      return false;
-    }
-    return true;
-  };
   bool over = run_.refuse_fixed();
   while (!over) {
     run_.inner.minimize(bound_, run_.units.now(), run_.gradients.idle() % 2 == 1);
     ++out.outer_iterations;
     look();
-    over = ended();
+    over = run_.ended([this] { return converged(); }, [this] { return infeasible(); });
     if (!over) update();
   }
   out.penalty = rule_.mu;

@@ -322,24 +322,11 @@ void Barrier::leave_multipliers() {
 void Barrier::run() {
   ConstrainedSummary& out = run_.summary.constrained;
   if (!start()) return run_.report();
-  const auto ended = [&] {
-    if (run_.stopped()) return true;
-    if (converged()) {
-      run_.finish_converged();
-    } else if (infeasible()) {
-      run_.finish_infeasible();
-    } else if (out.outer_iterations >= run_.options.max_outer_iterations) {
-      run_.finish_unconverged();
-    } else {
-      return false;
-    }
-    return true;
-  };
   for (bool over = false; !over;) {
     run_.inner.minimize(bound_, run_.units.now(), false);
     ++out.outer_iterations;
     look();
-    over = ended();
+    over = run_.ended([this] { return converged(); }, [this] { return infeasible(); });
     if (!over) update();
   }
   out.penalty = has_equalities_ ? rule_.mu : 0;

@@ -504,6 +504,21 @@ bool ConstrainedRun::violation_is_least(double weight, double inequalities,
          kStationary * weight * weight * std::max(violation_slope, 1e-8) * scaled_violation();
 }
 
+bool ConstrainedRun::ended(const std::function<bool()>& converged,
+                           const std::function<bool()>& infeasible) {
+  if (stopped()) return true;
+  if (converged()) {
+    finish_converged();
+  } else if (infeasible()) {
+    finish_infeasible();
+  } else if (summary.constrained.outer_iterations >= options.max_outer_iterations) {
+    finish_unconverged();
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void ConstrainedRun::finish(Termination termination, std::string message) {
   summary.termination = termination;
   summary.message = std::move(message);

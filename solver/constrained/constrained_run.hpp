@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -265,6 +266,9 @@ struct ConstrainedRun {
   ///   shifts                of Penalties: without multipliers
   bool violation_is_least(double weight, double inequalities, std::span<const double> shifts);
 
+  /// Ends the solve if the caller or a limit has ended a minimisation, if a method finds that it
+  /// has converged or that a constraint cannot be met, or after the last outer iteration.
+  bool ended(const std::function<bool()>& converged, const std::function<bool()>& infeasible);
   void finish(Termination termination, std::string message);
   void finish_converged();
   void finish_infeasible();
