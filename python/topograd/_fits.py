@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dgesdd, dormqr
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
-from ._least_squares import _EVALUATIONS, _NO_DEVICE, _UNBOUNDED, NotReal, _CallbackError, least_squares
+from ._least_squares import _EVALUATIONS, _NO_DEVICE, _UNBOUNDED, NotReal, _Callback, _CallbackError, least_squares
 from ._problem import Problem
 from ._shim import calls_users, run_traced
 from ._summary import Summary
@@ -434,7 +434,7 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
                 "update_state_every_iteration": callback is not None}
     if by_newton:
         settings["method"] = "newton"
-    called = None if callback is None else _Steps(callback, scaled.value, units)
+    called = None if callback is None else _Callback(callback, scaled.value, units, lambda step: {"fun": step.cost})
     summary = solved.solve(callback=called, **{**settings, **given})
     if summary.interrupted:
         raise KeyboardInterrupt
@@ -543,29 +543,3 @@ class _Whole:
     def solve(self, callback: Any, **options: Any) -> Summary:
         core = _core.minimize_row(self._model, self._x, self._low, self._high, options, callback)
         return Summary(core, self._model)
-
-
-class _Steps:
-    """SciPy's callback of minimize."""
-
-    def __init__(self, function: Callable, x: np.ndarray, units: np.ndarray) -> None:
-        try:
-            self._named = set(inspect.signature(function).parameters) == {"intermediate_result"}
-        except (TypeError, ValueError):
-            self._named = False
-        self._function, self._x, self._units, self.stopped = function, x, units, False
-
-    def __call__(self, step: Any) -> bool:
-        if step.iteration == 0 or not step.successful:
-            return False
-        x = self._x * self._units
-        try:
-            if self._named:
-                self._function(intermediate_result=OptimizeResult(x=x, fun=step.cost))
-            else:
-                self._function(x)
-        except StopIteration:
-            self.stopped = True
-        except Exception as error:
-            raise _CallbackError from error
-        return self.stopped

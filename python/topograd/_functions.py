@@ -280,15 +280,11 @@ _FUNCTIONS[np.any] = _reduction("or")
 
 
 def _extreme(op: str) -> Callable:
+    reduction = _reduction(op)
+
     def apply(trace: Trace, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
               initial: Any = MISSING, where: Any = MISSING) -> Array:
-        if out is not None:
-            raise TracingError("a minimum or maximum with out= cannot be traced")
-        array = trace.array(a)
-        if where is not MISSING and where is not True:
-            array = masked(trace, op, array, where)
-        result = reduce(trace, op, array, axis, keepdims is True)
-        return result if initial is MISSING else trace.apply(op, result, initial)
+        return reduction(trace, a, axis, None, out, keepdims, initial, where)
 
     return apply
 

@@ -503,14 +503,16 @@ class _CallbackError(Exception):
 
 
 class _Callback:
-    """SciPy's callback, after each accepted step: callback(x), or callback(intermediate_result=...)."""
+    """SciPy's callback, after each accepted step: callback(x), or callback(intermediate_result=...).
 
-    def __init__(self, function: Callable, x: np.ndarray, values: Any, scale: Any) -> None:
+    x: where the solver writes the point, in units of scale. fields: the other fields of a result."""
+
+    def __init__(self, function: Callable, x: np.ndarray, scale: Any, fields: Callable[[Any], dict]) -> None:
         try:
             names = set(inspect.signature(function).parameters)
         except (TypeError, ValueError):  # a compiled function
             names = set()
-        self._function, self._x, self._values, self._scale = function, x, values, scale
+        self._function, self._x, self._scale, self._fields = function, x, scale, fields
         self._named = names == {"intermediate_result"}
         self.stopped = False
 
@@ -520,9 +522,7 @@ class _Callback:
         x = self._x * self._scale
         try:
             if self._named:
-                self._function(intermediate_result=OptimizeResult(
-                    x=x, fun=self._values.residuals(self._x), cost=step.cost, nit=step.iteration,
-                    nfev=step.iteration + 1))
+                self._function(intermediate_result=OptimizeResult(x=x, **self._fields(step)))
             else:
                 self._function(x)
         except StopIteration:
@@ -662,7 +662,10 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
         return None
     if kept is not None and not is_new and not _still_agrees(a, engine, evaluate, tolerance):
         return None
-    called = None if a.callback is None else _Callback(a.callback, unknowns, values, a.scale)
+    called = None if a.callback is None else _Callback(
+        a.callback, unknowns, a.scale,
+        lambda step: {"fun": values.residuals(unknowns), "cost": step.cost, "nit": step.iteration,
+                      "nfev": step.iteration + 1})
     core = solver.solve(called, _STALLED)
     summary = Summary(core, model)
     if core.interrupted:
