@@ -67,7 +67,7 @@ void make_portable(SolverOptions& o) {
   if (o.backend == Backend::vulkan && o.precision == Precision::f32)
     refuse("devices may round f32 otherwise", "precision f64 or mixed, or backend cpu");
   if (o.backend == Backend::vulkan && o.components == Components::separate)
-    refuse("walks on a device have another order", "backend cpu or components together");
+    refuse("components on a device have another order", "backend cpu or components together");
   if (o.factor == FactorPlace::device || o.factor == FactorPlace::cholmod)
     refuse("the factor of \"" + std::string(name(o.factor)) + "\" has other bits", "factor host");
   if (o.method == Method::adam || o.method == Method::adamw)

@@ -39,12 +39,12 @@ constexpr std::size_t kApart = 8;
 /// Columns for facts of a lane, about.
 constexpr std::size_t kFacts = 24;
 
-/// Rounding of a walk's costs in f32, relative.
-constexpr double kWalkNoise = 1 + 1e-4;
-/// Rounding of a walk's bounds in f32, relative.
-constexpr double kWalkRounding = 1e-6;
-/// Rounding of a walk's last cost in f64, relative: sums have another order here.
-constexpr double kWalkCost = 1e-9;
+/// Rounding of a device's costs in f32, relative.
+constexpr double kDeviceNoise = 1 + 1e-4;
+/// Rounding of a device's bounds in f32, relative.
+constexpr double kDeviceRounding = 1e-6;
+/// Rounding of a device's last cost in f64, relative: sums have another order here.
+constexpr double kDeviceCost = 1e-9;
 
 /// Position of (i, j), i <= j, in the rows of an upper triangle.
 constexpr std::uint32_t packed(std::uint32_t n, std::uint32_t i, std::uint32_t j) {
@@ -133,7 +133,7 @@ struct LaneSolver::Lane {
   bool looked_at_dependence = false;  // there, of columns on each other
   ProjectedSearch search;
   ComponentResult result;
-  bool walked = false;  // it began at the end of a walk
+  bool from_device = false;  // it began where the device ended
   bool ended = false;
   LostColumns lost_columns;
   std::vector<double> left;  // point of the end before a turn
@@ -355,7 +355,7 @@ void LaneSolver::load(std::size_t at, std::size_t component) {
     number(upper_, s, at) = program_.has_upper() ? program_.upper(scalar) : kInfinity;
   }
   load_start(at);
-  lane.walked = walks_ != nullptr && walks_->began(component) && load_walk(at);
+  lane.from_device = minima_ != nullptr && minima_->began(component) && load_minimum(at);
 }
 
 /// Gives the lanes that were loaded their data: column by column, since the columns are far apart.
@@ -373,19 +373,20 @@ void LaneSolver::load_data() {
   loaded_.clear();
 }
 
-/// Begins where the lane's component has walked to. False, and it begins at its start, if that is
-/// beyond its bounds: a device whose driver has ended a kernel early left other numbers there.
-bool LaneSolver::load_walk(std::size_t at) {
+/// Begins where the device has ended the lane's component. False, and it begins at its start, if
+/// that is beyond its bounds: a device whose driver has ended a kernel early left other numbers
+/// there.
+bool LaneSolver::load_minimum(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  const double* const x = walks_->x.data() + lane.component * group_.scalars;
+  const double* const x = minima_->x.data() + lane.component * group_.scalars;
   const auto within = [&](std::uint32_t s) {
     return group_.bounded ? std::clamp(x[s], number(lower_, s, at), number(upper_, s, at)) : x[s];
   };
   for (std::uint32_t s = 0; group_.bounded && s < group_.scalars; ++s)
-    if (!(std::fabs(within(s) - x[s]) <= kWalkRounding * std::fabs(within(s)))) return false;
+    if (!(std::fabs(within(s) - x[s]) <= kDeviceRounding * std::fabs(within(s)))) return false;
   for (std::uint32_t s = 0; s < group_.scalars; ++s) number(numbers_.x, s, at) = within(s);
-  lane.result.successful = walks_->accepted[lane.component];
-  lane.result.unsuccessful = walks_->rejected[lane.component];
+  lane.result.successful = minima_->accepted[lane.component];
+  lane.result.unsuccessful = minima_->rejected[lane.component];
   return true;
 }
 
@@ -402,8 +403,8 @@ void LaneSolver::move_lane(std::size_t from, std::size_t to) {
 }
 
 void LaneSolver::run(std::size_t first, std::size_t last, std::span<const double> x,
-                     Clock::time_point begin, ComponentSink& sink, const Walks* walks) {
-  walks_ = walks;
+                     Clock::time_point begin, ComponentSink& sink, const DeviceMinima* minima) {
+  minima_ = minima;
   next_ = first;
   last_ = last;
   start_ = x;
@@ -1249,34 +1250,35 @@ void LaneSolver::consume(std::size_t at) {
   judge(at);
 }
 
-/// A walk whose end is no better than its start here is not used.
-bool LaneSolver::refuse_walk(std::size_t at) {
+/// A device's minimum that is no better than the start here is not used.
+bool LaneSolver::refuse_minimum(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  if (!lane.walked || numbers_.cost[at] <= walks_->initial_cost[lane.component] * kWalkNoise)
+  if (!lane.from_device ||
+      numbers_.cost[at] <= minima_->initial_cost[lane.component] * kDeviceNoise)
     return false;
-  lane.walked = false;
+  lane.from_device = false;
   lane.result = {};
   load_start(at);
   return true;
 }
 
-/// The verdict of a walk in f64 needs no step of its own here: the cost is what the walk says, the
+/// The verdict of a device in f64 needs no step of its own here: the cost is what it says, the
 /// gradient allows the verdict, and a step without damping will be asked to contradict it.
-bool LaneSolver::may_end_as_walk(std::size_t at) const {
+bool LaneSolver::may_end_as_device(std::size_t at) const {
   const Lane& lane = lanes_now_[at];
-  if (!lane.walked || walks_->precision != Precision::f64) return false;
-  const double difference = lane.here_cost - walks_->final_cost[lane.component];
-  return std::fabs(difference) <= kWalkCost * lane.here_cost &&
-         lane.rules.may_be_contradicted({walks_->end[lane.component]}) &&
+  if (!lane.from_device || minima_->precision != Precision::f64) return false;
+  const double difference = lane.here_cost - minima_->final_cost[lane.component];
+  return std::fabs(difference) <= kDeviceCost * lane.here_cost &&
+         lane.rules.may_be_contradicted({minima_->end[lane.component]}) &&
          lane.rules.tolerances_hold();
 }
 
 void LaneSolver::begin(std::size_t at) {
   Lane& lane = lanes_now_[at];
-  if (refuse_walk(at)) return;
+  if (refuse_minimum(at)) return;
   numbers_.arrives[at] = 1;
   lane.here_cost = numbers_.cost[at];
-  lane.initial_cost = lane.walked ? walks_->initial_cost[lane.component] : lane.here_cost;
+  lane.initial_cost = lane.from_device ? minima_->initial_cost[lane.component] : lane.here_cost;
   lane.result.initial_cost = lane.initial_cost;
   lane.result.final_cost = lane.here_cost;
   lane.rules.set_point(report_of(at), lane.initial_cost);
@@ -1286,8 +1288,8 @@ void LaneSolver::begin(std::size_t at) {
     lane.result.end = End::nonfinite;
   } else if (out_of_range(lane.rules.point()) || refuse_underflow(at)) {
     lane.result.end = End::out_of_range;
-  } else if (may_end_as_walk(at)) {
-    lane.result.end = walks_->end[lane.component];
+  } else if (may_end_as_device(at)) {
+    lane.result.end = minima_->end[lane.component];
   }
   check(at);
   step(at);

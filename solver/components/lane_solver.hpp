@@ -111,9 +111,9 @@ class ComponentSink {
   virtual bool should_end() const { return false; }
 };
 
-/// Points to which the components of a group have walked on a device, and how. Costs and ends are
+/// Points at which a device has ended the components of a group, and how. Costs and ends are
 /// in the device's precision.
-struct Walks {
+struct DeviceMinima {
   codegen::Precision precision = codegen::Precision::f64;  ///< of the device's numbers
   std::vector<double> x;             ///< scalars of each component, one component after the other
   std::vector<double> initial_cost;  ///< infinite: it could not begin
@@ -142,9 +142,9 @@ class LaneSolver {
   /// Minimises components [first, last) of the group from their values in x.
   ///
   ///   begin  of the time limit
-  ///   walks  points from which they go on, as if the steps to them had been its own; or null
+  ///   minima  points from which they go on, as if the steps to them had been its own; or null
   void run(std::size_t first, std::size_t last, std::span<const double> x, Clock::time_point begin,
-           ComponentSink& sink, const Walks* walks = nullptr);
+           ComponentSink& sink, const DeviceMinima* minima = nullptr);
 
  private:
   struct Lane;
@@ -179,7 +179,7 @@ class LaneSolver {
   void load(std::size_t at, std::size_t component);
   void load_data();
   void load_start(std::size_t at);
-  bool load_walk(std::size_t at);
+  bool load_minimum(std::size_t at);
   void move_lane(std::size_t from, std::size_t to);
   void evaluate();
   void move_on_manifold(const LaneProgram::Manifold& on);
@@ -224,8 +224,8 @@ class LaneSolver {
   Eigen::VectorXd scaling(std::size_t at) const;
   bool solve_by_rows(std::size_t at);
   bool refuse_underflow(std::size_t at);
-  bool refuse_walk(std::size_t at);
-  bool may_end_as_walk(std::size_t at) const;
+  bool refuse_minimum(std::size_t at);
+  bool may_end_as_device(std::size_t at) const;
   void rows_at(std::size_t at, std::span<const double> x, Eigen::VectorXd& residuals,
                Eigen::MatrixXd* jacobian);
   std::vector<double> leaves_of(const ComponentRows& rows, std::size_t component,
@@ -328,7 +328,7 @@ class LaneSolver {
   std::size_t active_ = 0;
   std::size_t next_ = 0, last_ = 0;
   std::span<const double> start_;
-  const Walks* walks_ = nullptr;
+  const DeviceMinima* minima_ = nullptr;
   ComponentSink* sink_ = nullptr;
   double seconds_ = 0;
   bool interrupted_ = false;

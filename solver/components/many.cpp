@@ -4,8 +4,8 @@
 #include "../../frontend/inspect/problem_use.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/machine/stopwatch.hpp"
+#include "component_route.hpp"
 #include "separate.hpp"
-#include "walk_route.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -209,12 +209,12 @@ struct CopiesSolver::Impl {
   const ProblemModel model;
   const bool checks_ends;
   Copies copies{model.model, widths, options.bits};
-  WalkRoute route{copies.groups(), options, checks_ends};
+  ComponentRoute route{copies.groups(), options, checks_ends};
   std::optional<ComponentSolver> on_cpu = {}, on_device = {};
 
   /// Minimises where the route says, or on the CPU where a device fails that it chose.
   void run(std::span<double> x, Summary& summary) {
-    const WalkDevice* const device = route.decide();
+    const MinimizerDevice* const device = route.decide();
     try {
       run_on(device, x, summary);
     } catch (const Error& failure) {
@@ -225,7 +225,7 @@ struct CopiesSolver::Impl {
   }
 
  private:
-  void run_on(const WalkDevice* device, std::span<double> x, Summary& summary) {
+  void run_on(const MinimizerDevice* device, std::span<double> x, Summary& summary) {
     std::optional<ComponentSolver>& solver = device != nullptr ? on_device : on_cpu;
     const auto begin = std::chrono::steady_clock::now();
     const bool cold = !solver;

@@ -7,7 +7,7 @@
 #include "../../runtime/cpu/tiles/pool.hpp"
 #include "../interrupts.hpp"
 #include "../solve_watch.hpp"
-#include "device_walk.hpp"
+#include "device_minimizer.hpp"
 #include "lane_solver.hpp"
 
 #include <algorithm>
@@ -269,27 +269,28 @@ SolverOptions component_options(SolverOptions options, bool on_device) {
 
 }  // namespace
 
-/// The device, if there is one, the components that walk on it, and those that cannot.
-struct ComponentSolver::Walkers {
-  Walkers(const ComponentGroups& groups, const SolverOptions& options, const WalkDevice* chosen) {
+/// The device, if there is one, the components that it minimises, and those that it cannot.
+struct ComponentSolver::DeviceGroups {
+  DeviceGroups(const ComponentGroups& groups, const SolverOptions& options,
+               const MinimizerDevice* chosen) {
     if (chosen == nullptr) return;
-    device = std::make_unique<DeviceWalk>(options, *chosen);
+    device = std::make_unique<DeviceMinimizer>(options, *chosen);
     for (const ComponentGroup& group : groups.groups) {
       const std::string why = device->device().obstacle_of(group);
-      walks.push_back(why.empty());
-      (why.empty() ? walk : stay) += group.count;
+      on_device.push_back(why.empty());
+      (why.empty() ? minimised : left) += group.count;
       if (obstacle.empty()) obstacle = why;
     }
-    if (walk == 0)
+    if (minimised == 0)
       throw Error(ErrorCode::Unsupported,
                   "solve: backend vulkan does not know " + obstacle + "; use backend cpu");
   }
 
-  std::unique_ptr<DeviceWalk> device;
+  std::unique_ptr<DeviceMinimizer> device;
 
-  std::vector<bool> walks;  ///< by group
-  std::size_t walk = 0, stay = 0;
-  std::string obstacle;  ///< of the first that stay
+  std::vector<bool> on_device;          ///< by group
+  std::size_t minimised = 0, left = 0;  // components
+  std::string obstacle;                 ///< of the first that are left
 };
 
 /// The kernels of a group, and solvers that no thread uses now.
@@ -312,23 +313,24 @@ struct ComponentSolver::Kernels {
   }
 
   const LaneProgram program;
-  WalkKernel walk = {};  ///< where the group walks
+  MinimizerKernel on_device = {};  ///< where the device minimises the group
   std::mutex mutex = {};
   std::vector<std::unique_ptr<LaneSolver>> idle = {};
 };
 
 struct ComponentSolver::Impl {
-  bool walks(std::size_t g) const { return walkers.device && walkers.walks[g]; }
+  bool on_device(std::size_t g) const { return device_groups.device && device_groups.on_device[g]; }
   std::unique_ptr<Kernels> make_kernels(std::size_t g) const {
     std::unique_ptr<Kernels> out(
         new Kernels{.program = LaneProgram(groups.groups[g], options, lower, upper)});
-    if (walks(g)) out->walk = walkers.device->kernel_of(out->program);
+    if (on_device(g)) out->on_device = device_groups.device->kernel_of(out->program);
     return out;
   }
-  bool give_walk(const ComponentGroup& group, std::size_t component, ComponentSink& sink) const;
+  bool give_device_result(const ComponentGroup& group, std::size_t component,
+                          ComponentSink& sink) const;
   void run_group(std::size_t g, Kernels& kernels, LaneSolver::Clock::time_point begin,
                  std::span<const double> x, ComponentSink& sink);
-  void describe_walk(Summary& summary) const;
+  void describe_device(Summary& summary) const;
 
   const ComponentGroups& groups;
   const SolverOptions options;
@@ -336,14 +338,14 @@ struct ComponentSolver::Impl {
   Runs runs;
   Verdicts verdicts;
   runtime::cpu::Pool pool;
-  Walkers walkers;
-  Walks points;
+  DeviceGroups device_groups;
+  DeviceMinima points;
   std::vector<std::unique_ptr<Kernels>> kept;
 };
 
 ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
                                  std::span<const double> lower, std::span<const double> upper,
-                                 Runs runs, const WalkDevice* device, Verdicts verdicts)
+                                 Runs runs, const MinimizerDevice* device, Verdicts verdicts)
     : impl_(new Impl{.groups = groups,
                      .options = component_options(options, device != nullptr),
                      .lower = lower,
@@ -351,34 +353,35 @@ ComponentSolver::ComponentSolver(const ComponentGroups& groups, const SolverOpti
                      .runs = runs,
                      .verdicts = options.component_covariances ? Verdicts::host : verdicts,
                      .pool = runtime::cpu::Pool(options.threads),
-                     .walkers = Walkers(groups, options, device),
+                     .device_groups = DeviceGroups(groups, options, device),
                      .points = {},
                      .kept = {}}) {
-  // A walk in another precision than was asked for gives no verdict.
-  if (impl_->walkers.device && options.precision == Precision::f64 &&
-      impl_->walkers.device->device().precision != Precision::f64)
+  // A device in another precision than was asked for gives no verdict.
+  if (impl_->device_groups.device && options.precision == Precision::f64 &&
+      impl_->device_groups.device->device().precision != Precision::f64)
     impl_->verdicts = Verdicts::host;
   if (runs == Runs::again) impl_->kept.resize(groups.groups.size());
 }
 ComponentSolver::~ComponentSolver() = default;
 
-void ComponentSolver::Impl::describe_walk(Summary& summary) const {
-  DeviceWalk& device = *walkers.device;
-  const WalkCounts counts = device.take_counts();
+void ComponentSolver::Impl::describe_device(Summary& summary) const {
+  DeviceMinimizer& device = *device_groups.device;
+  const MinimizerCounts counts = device.take_counts();
   summary.backend = "vulkan";
   summary.on_device = true;
   summary.device = device.device().facts.name;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.3g", counts.kernel_seconds);
-  summary.why = "each component walks in one kernel, in " +
+  summary.why = "one kernel minimises each component, in " +
                 std::string(codegen::name(device.device().precision)) + ", " + seconds.data() +
                 " s on the device; " +
                 (verdicts == Verdicts::host ? "the interpreter checks where it ends"
                                             : "its own rules end it");
-  if (walkers.stay > 0)
-    summary.why +=
-        "; " + std::to_string(walkers.stay) + " of " + std::to_string(walkers.walk + walkers.stay) +
-        " are solved for by the interpreter: the device does not know " + walkers.obstacle;
+  if (device_groups.left > 0)
+    summary.why += "; " + std::to_string(device_groups.left) + " of " +
+                   std::to_string(device_groups.minimised + device_groups.left) +
+                   " are solved for by the interpreter: the device does not know " +
+                   device_groups.obstacle;
   summary.linear_solver_note = "dense, for each component, on the device";
   summary.kernels_on_device += counts.dispatches;
   summary.bytes_up += counts.bytes_up;
@@ -387,9 +390,9 @@ void ComponentSolver::Impl::describe_walk(Summary& summary) const {
   summary.readbacks += counts.dispatches;
 }
 
-/// Gives the end of a walk as the result, if a rule of the device ended it.
-bool ComponentSolver::Impl::give_walk(const ComponentGroup& group, std::size_t component,
-                                      ComponentSink& sink) const {
+/// Gives the device's result, if one of its rules ended the component.
+bool ComponentSolver::Impl::give_device_result(const ComponentGroup& group, std::size_t component,
+                                               ComponentSink& sink) const {
   if (points.end[component] == End::none) return false;
   const std::span x(points.x);
   sink.finish(group, component, x.subspan(component * group.scalars, group.scalars),
@@ -411,16 +414,16 @@ void ComponentSolver::Impl::run_group(std::size_t g, Kernels& kernels,
   const auto share = [&](std::size_t parts) { return (group.count + parts - 1) / parts; };
   const std::size_t least = std::min(group.count, program.lanes(share(threads)));
   const std::size_t grain = std::clamp(share(4 * threads), least, kComponentsAtOnce);
-  if (walks(g)) walkers.device->run(program, kernels.walk, x, pool, points);
+  if (on_device(g)) device_groups.device->run(program, kernels.on_device, x, pool, points);
   const auto run_lanes = [&](std::size_t first, std::size_t last) {
     std::unique_ptr<LaneSolver> solver = kernels.take_solver(grain, options.component_covariances);
-    solver->run(first, last, x, begin, sink, walks(g) ? &points : nullptr);
+    solver->run(first, last, x, begin, sink, on_device(g) ? &points : nullptr);
     kernels.put_back(std::move(solver));
   };
   pool.for_ranges(group.count, grain, [&](std::size_t first, std::size_t last) {
-    if (!walks(g) || verdicts == Verdicts::host) return run_lanes(first, last);
+    if (!on_device(g) || verdicts == Verdicts::host) return run_lanes(first, last);
     for (std::size_t k = first; k < last; ++k)
-      if (!give_walk(group, k, sink)) run_lanes(k, k + 1);
+      if (!give_device_result(group, k, sink)) run_lanes(k, k + 1);
   });
 }
 
@@ -442,7 +445,7 @@ void ComponentSolver::run(std::span<double> x, Summary& summary) {
     s.run_group(g, *kernels, begin, x, columns);
     summary.kernels_on_cpu += s.groups.groups[g].kernels.size();
   }
-  if (s.walkers.device) s.describe_walk(summary);
+  if (s.device_groups.device) s.describe_device(summary);
   summary.times.evaluation_seconds += seconds_since(begin);
   columns.tell(s.options, summary);
   summary.iterations.push_back({.cost = summary.initial_cost});

@@ -14,7 +14,7 @@
 
 namespace topograd {
 
-struct WalkDevice;
+struct MinimizerDevice;
 
 /// `automatic` separates from so many components on, if none has more coordinates than that.
 inline constexpr std::size_t kLeastComponents = 32;
@@ -54,19 +54,19 @@ class ComponentSolver {
   /// How often it runs. Kernels that run again are kept, otherwise those of one group at a time.
   enum class Runs : std::uint8_t { once, again };
 
-  /// Says who gives the verdicts of components that walk on a device. The host does it in f64 and
-  /// goes on where the walk ended too early; the device does it in its own precision. Walks that no
-  /// rule of the device ended, and components with covariances, are always the host's.
+  /// Says who gives the verdicts of components on a device. The host does it in f64 and
+  /// goes on where the device ended too early; the device does it in its own precision. Components
+  /// that no rule of the device ended, and components with covariances, are always the host's.
   enum class Verdicts : std::uint8_t { host, device };
 
   /// Groups and bounds outlive it. On the CPU components are solved in f64, whatever precision is
   /// asked for.
   ///
   ///   lower, upper  by scalar of x, or of its first numbers, which then repeat; or empty
-  ///   device        on which components walk, if they can; or null
+  ///   device        that minimises the components that it can; or null
   ComponentSolver(const ComponentGroups& groups, const SolverOptions& options,
                   std::span<const double> lower, std::span<const double> upper, Runs runs,
-                  const WalkDevice* device, Verdicts verdicts = Verdicts::host);
+                  const MinimizerDevice* device, Verdicts verdicts = Verdicts::host);
   ~ComponentSolver();
 
   /// Minimises from x, and writes the components that took a step back to x. Sets backend, costs,
@@ -75,7 +75,7 @@ class ComponentSolver {
   void run(std::span<double> x, Summary& summary);
 
  private:
-  struct Walkers;
+  struct DeviceGroups;
   struct Kernels;
   struct Impl;
   std::unique_ptr<Impl> impl_;

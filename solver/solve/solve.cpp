@@ -8,8 +8,8 @@
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/profile.hpp"
 #include "../checkpoint/checkpoints.hpp"
+#include "../components/component_route.hpp"
 #include "../components/separate.hpp"
-#include "../components/walk_route.hpp"
 #include "../constrained/augmented_lagrangian.hpp"
 #include "../constrained/barrier.hpp"
 #include "../constrained/constrained_run.hpp"
@@ -506,8 +506,8 @@ struct Solver::Impl {
       summary.components = {.why = groups.obstacle};
       return false;
     }
-    WalkRoute route(groups, options, true);
-    const WalkDevice* const device = route.decide();
+    ComponentRoute route(groups, options, true);
+    const MinimizerDevice* const device = route.decide();
     if (asked.components != Components::separate && options.backend == Backend::vulkan) {
       if (const std::string why = route.obstacle(); !why.empty()) {
         summary.components = {.why = "the device does not know " + why};
@@ -522,10 +522,11 @@ struct Solver::Impl {
   }
 
   /// Solves for components where the route has chosen; on the CPU if the chosen device fails.
-  void run_components(const ComponentGroups& groups, WalkRoute& route, const WalkDevice* chosen) {
+  void run_components(const ComponentGroups& groups, ComponentRoute& route,
+                      const MinimizerDevice* chosen) {
     const runtime::Model& model = state_.model.model;
     const platform::EndableWork endable;
-    const auto run = [&](const WalkDevice* device) {
+    const auto run = [&](const MinimizerDevice* device) {
       const Clock::time_point begin = Clock::now();
       ComponentSolver(groups, state_.options, model.lower, model.upper, ComponentSolver::Runs::once,
                       device)

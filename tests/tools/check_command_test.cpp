@@ -81,7 +81,7 @@ TEST(CheckCommand, PortableBitsRefuseWhatCannotHaveThem) {
     const char* text;
   } rows[] = {
       {"--backend vulkan --precision f32", "devices may round f32 otherwise; use precision f64"},
-      {"--backend vulkan --components separate", "walks on a device have another order; use"},
+      {"--backend vulkan --components separate", "components on a device have another order; use"},
       {"--factor device", "has other bits; use factor host"},
       {"--method adam", "uses functions of the machine; use lbfgs"}};
   for (const auto& row : rows) {

@@ -787,9 +787,9 @@ struct LaneEnds final : ComponentSink {
   std::vector<std::vector<double>> x;
 };
 
-/// Walks in f64 end by the verdict that they claim, without a step. A walk that claims it
+/// Minima of a device in f64 keep the verdict that they claim, without a step. One that claims it
 /// elsewhere, with the cost there or another one, goes on to the minimum, and so does one in f32.
-TEST(Components, WalksOfF64NeedNoStepOfTheirOwn) {
+TEST(Components, MinimaOfADeviceInF64NeedNoStep) {
   constexpr std::size_t kCount = 4;
   std::vector<double> start(2 * kCount, 1.0);
   Problem problem;
@@ -805,29 +805,29 @@ TEST(Components, WalksOfF64NeedNoStepOfTheirOwn) {
   options.function_tolerance = 1e-10;
   const LaneProgram program(groups.groups[0], options, {}, {});
   LaneSolver solver(program, program.lanes(kCount), false);
-  const auto run = [&](const Walks* walks) {
+  const auto run = [&](const DeviceMinima* minima) {
     LaneEnds ends(kCount);
-    solver.run(0, kCount, start, LaneSolver::Clock::now(), ends, walks);
+    solver.run(0, kCount, start, LaneSolver::Clock::now(), ends, minima);
     return ends;
   };
   const LaneEnds own = run(nullptr);
   ASSERT_GT(own.results[0].successful, 2);
 
-  Walks walks{.x = {},
-              .initial_cost = std::vector(kCount, own.results[0].initial_cost),
-              .final_cost = std::vector(kCount, own.results[0].final_cost),
-              .end = std::vector(kCount, End::cost_change),
-              .accepted = std::vector<std::int32_t>(kCount, 7),
-              .rejected = std::vector<std::int32_t>(kCount, 1)};
+  DeviceMinima minima{.x = {},
+                      .initial_cost = std::vector(kCount, own.results[0].initial_cost),
+                      .final_cost = std::vector(kCount, own.results[0].final_cost),
+                      .end = std::vector(kCount, End::cost_change),
+                      .accepted = std::vector<std::int32_t>(kCount, 7),
+                      .rejected = std::vector<std::int32_t>(kCount, 1)};
   for (std::size_t k = 0; k < kCount; ++k)
-    walks.x.insert(walks.x.end(), own.x[k].begin(), own.x[k].end());
+    minima.x.insert(minima.x.end(), own.x[k].begin(), own.x[k].end());
   // 1 is a little beside the minimum, with a cost that belongs to another point; 2 is at the start,
   // as if that were the minimum; 3 was ended by no rule.
-  walks.x[2] *= 1 + 1e-4;
-  std::copy_n(start.begin() + 4, 2, walks.x.begin() + 4);
-  walks.final_cost[2] = own.results[0].initial_cost;
-  walks.end[3] = End::none;
-  const LaneEnds ends = run(&walks);
+  minima.x[2] *= 1 + 1e-4;
+  std::copy_n(start.begin() + 4, 2, minima.x.begin() + 4);
+  minima.final_cost[2] = own.results[0].initial_cost;
+  minima.end[3] = End::none;
+  const LaneEnds ends = run(&minima);
   EXPECT_EQ(ends.results[0].end, End::cost_change);
   EXPECT_EQ(ends.results[0].successful, 7);
   EXPECT_EQ(ends.results[0].unsuccessful, 1);
@@ -841,8 +841,8 @@ TEST(Components, WalksOfF64NeedNoStepOfTheirOwn) {
     for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(ends.x[k][s], own.x[k][s], 1e-5) << k;
   }
 
-  walks.precision = Precision::mixed;
-  EXPECT_GT(run(&walks).results[0].successful + run(&walks).results[0].unsuccessful, 8);
+  minima.precision = Precision::mixed;
+  EXPECT_GT(run(&minima).results[0].successful + run(&minima).results[0].unsuccessful, 8);
 }
 
 /// A loop of two unknowns is stored once for one row, too.

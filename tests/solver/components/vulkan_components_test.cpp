@@ -1,4 +1,4 @@
-// Components that walk on a device, against those of the interpreter.
+// Components on a device, against those of the interpreter.
 #include "../../../frontend/value/math.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../solver/solve.hpp"
@@ -80,8 +80,8 @@ Copies decays(std::size_t count, double noise, std::vector<double>* truth = null
 /// Terminations and costs of the interpreter, and its unknowns within `near`. Returns those of the
 /// device.
 std::vector<double> expect_same(const Copies& copies, const SolverOptions& on_device, double near) {
-  std::vector<double> walked, lanes;
-  const Summary device = copies.solve(walked, on_device);
+  std::vector<double> minima, lanes;
+  const Summary device = copies.solve(minima, on_device);
   const Summary cpu = copies.solve(lanes, options_of(Backend::cpu));
   EXPECT_EQ(device.backend, "vulkan");
   EXPECT_GT(device.kernels_on_device, 0u);
@@ -102,9 +102,9 @@ std::vector<double> expect_same(const Copies& copies, const SolverOptions& on_de
     steps += static_cast<std::size_t>(device.components.successful_steps[k]);
   }
   EXPECT_GT(steps, copies.count);
-  for (std::size_t i = 0; i < walked.size(); ++i)
-    EXPECT_NEAR(walked[i], lanes[i], near * std::max(1.0, std::fabs(lanes[i]))) << i;
-  return walked;
+  for (std::size_t i = 0; i < minima.size(); ++i)
+    EXPECT_NEAR(minima[i], lanes[i], near * std::max(1.0, std::fabs(lanes[i]))) << i;
+  return minima;
 }
 
 TEST_F(VulkanComponents, ExactDataGiveTheNumbersThatTheyWereMadeFrom) {
@@ -221,7 +221,7 @@ TEST_F(VulkanComponents, VerdictsOfTheDeviceAlone) {
     for (const int most : {100, 2}) expect_own_verdicts(copies, truth, precision, most);
 }
 
-/// Walks in float32 without a step leave the numbers of the start as they are.
+/// A device in float32 without a step leaves the numbers of the start as they are.
 TEST_F(VulkanComponents, StartsThatAreMinimaStay) {
   TG_NEEDS(float64);
   std::vector<double> x, y;
@@ -338,7 +338,7 @@ Copies chains(std::size_t count, std::size_t unknowns) {
   return out;
 }
 
-TEST_F(VulkanComponents, WorkgroupsWalkForLargeOnes) {
+TEST_F(VulkanComponents, WorkgroupsMinimiseLargeOnes) {
   TG_NEEDS(float64);
   for (const std::size_t unknowns : {17u, 40u}) {
     Copies copies = chains(40, unknowns);
@@ -367,8 +367,8 @@ TEST_F(VulkanComponents, WorkgroupsTakeTheStepsOfTheInterpreter) {
     ManySolver on_device(40, {81}, copies.f, {.checks_ends = false}, options);
     options.backend = Backend::cpu;
     ManySolver on_cpu(40, {81}, copies.f, {}, options);
-    std::vector<double> walked = copies.starts, x = copies.starts;
-    const ComponentsSummary device = on_device.solve(walked, data).components;
+    std::vector<double> minima = copies.starts, x = copies.starts;
+    const ComponentsSummary device = on_device.solve(minima, data).components;
     const ComponentsSummary cpu = on_cpu.solve(x, data).components;
     for (std::size_t k = 0; k < copies.count; ++k) {
       EXPECT_EQ(device.termination[k],
@@ -379,7 +379,7 @@ TEST_F(VulkanComponents, WorkgroupsTakeTheStepsOfTheInterpreter) {
         EXPECT_EQ(device.successful_steps[k], cpu.successful_steps[k]) << k;
       }
     }
-    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(walked[i], x[i], 1e-5) << i;
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(minima[i], x[i], 1e-5) << i;
   }
 }
 
@@ -411,13 +411,14 @@ TEST_F(VulkanComponents, WorkgroupsReadUnknownsByTables) {
     EXPECT_EQ(summary.why.find("does not know"), std::string::npos) << summary.why;
     return std::pair(summary.components.final_cost, x);
   };
-  const auto [walked, x] = solved(Backend::vulkan);
+  const auto [minima, x] = solved(Backend::vulkan);
   const auto [lanes, y] = solved(Backend::cpu);
-  for (std::size_t k = 0; k < kCount; ++k) EXPECT_NEAR(walked[k], lanes[k], 1e-9) << k;
+  for (std::size_t k = 0; k < kCount; ++k) EXPECT_NEAR(minima[k], lanes[k], 1e-9) << k;
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
 }
 
-/// A device without float64, and numbers in f32: the walk is in f32, and the interpreter goes on.
+/// A device without float64, and numbers in f32: the device works in f32, and the interpreter goes
+/// on.
 TEST_F(VulkanComponents, WithoutFloat64) {
   const Copies copies = decays(100, 0.02);
   SolverOptions options = options_of(Backend::vulkan);
@@ -488,21 +489,21 @@ TEST_F(VulkanComponents, LargeOnesStayBesideSmallOnes) {
     EXPECT_NEAR(large[k], 3 + static_cast<double>(k), 1e-9);
 }
 
-/// With loose tolerances every further step moves the unknowns: after a walk in f64 none is taken.
-/// Rules that the device does not have make a few walks longer.
-TEST_F(VulkanComponents, WalksOfF64EndWhereTheInterpreterEnds) {
+/// With loose tolerances every further step moves the unknowns: after a device in f64 none is
+/// taken. Rules that the device does not have make a few solves longer.
+TEST_F(VulkanComponents, DevicesInF64EndWhereTheInterpreterEnds) {
   TG_NEEDS(float64);
   const Copies copies = decays(100, 1e-2);
   SolverOptions device = options_of(Backend::vulkan), cpu = options_of(Backend::cpu);
   device.function_tolerance = cpu.function_tolerance = 1e-4;
-  std::vector<double> walked, lanes;
-  const Summary on_device = copies.solve(walked, device), on_cpu = copies.solve(lanes, cpu);
+  std::vector<double> minima, lanes;
+  const Summary on_device = copies.solve(minima, device), on_cpu = copies.solve(lanes, cpu);
   EXPECT_TRUE(on_device.on_device);
   std::size_t same = 0;
   for (std::size_t k = 0; k < copies.count; ++k) {
     bool near = true;
     for (std::size_t i = 3 * k; i < 3 * k + 3; ++i)
-      near &= std::fabs(walked[i] - lanes[i]) <= 1e-9 * std::max(1.0, std::fabs(lanes[i]));
+      near &= std::fabs(minima[i] - lanes[i]) <= 1e-9 * std::max(1.0, std::fabs(lanes[i]));
     same +=
         near && on_device.components.successful_steps[k] == on_cpu.components.successful_steps[k]
             ? 1
@@ -511,7 +512,7 @@ TEST_F(VulkanComponents, WalksOfF64EndWhereTheInterpreterEnds) {
   EXPECT_GE(same, 90u);
 }
 
-TEST_F(VulkanComponents, SolverWalksAgain) {
+TEST_F(VulkanComponents, SolverMinimisesAgain) {
   TG_NEEDS(float64);
   const Copies copies = decays(50, 1e-3), more = decays(90, 1e-3);
   ManySolver solver(3, {20, 20}, copies.f, {}, options_of(Backend::vulkan));

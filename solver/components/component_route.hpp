@@ -4,7 +4,7 @@
 #include "../executor.hpp"
 #include "../plan/decide.hpp"
 #include "../summary.hpp"
-#include "device_walk.hpp"
+#include "device_minimizer.hpp"
 #include "groups.hpp"
 
 #include <cstddef>
@@ -31,20 +31,20 @@ ComponentWork work_of(const ComponentGroup& group);
 struct GroupWork {
   ComponentWork one;
   double count = 0;
-  bool walks = true;  ///< on the device, once it is known
+  bool on_device = true;  ///< on the device, once it is known
 };
 
 /// The device that the options choose, and what this process knows of it.
-struct WalkDeviceFacts {
+struct RouteDeviceFacts {
   DeviceFacts found;
-  Precision precision = Precision::f32;  ///< in which components walk
+  Precision precision = Precision::f32;  ///< of the kernels
   bool named = false;                    ///< the device is, or software may be chosen
   bool refused = false;                  ///< the executor keeps work from it: it failed before
   /// Measured times of the same components; empty: they have not run there.
   std::optional<double> cpu_seconds = {}, seconds = {};
 };
 
-struct WalkFacts {
+struct RouteFacts {
   std::vector<GroupWork> groups;
   std::uint64_t instances = 0, threshold = 0;  ///< residual blocks of all, and the least number
   int threads = 1;                             ///< of the host
@@ -54,50 +54,50 @@ struct WalkFacts {
   bool kernels_made = false;                   ///< it has made the kernels of these components
   /// Seconds of solves that could have used a device: of all, and of these components.
   double spent = 0, spent_here = 0;
-  std::optional<WalkDeviceFacts> device;  ///< looked at if `next` asks for it
+  std::optional<RouteDeviceFacts> device;  ///< looked at if `next` asks for it
 };
 
-enum class WalkReason : std::uint8_t {
+enum class RouteReason : std::uint8_t {
   asked_for,
   below_threshold,
   short_solve,  ///< too short for any device to save time, or for opening one
   no_device,
   software_device,  ///< and nobody named it
   refused,
-  no_walk,  ///< no component can walk
-  slower,   ///< on the device
+  no_component,  ///< can be minimised there
+  slower,        ///< on the device
   faster,
   device_failed,
 };
 
 /// Seconds of a solve on a device, by its parts.
-struct WalkSeconds {
+struct RouteSeconds {
   double setup = 0;      ///< the device is opened, kernels are made
   double transfers = 0;  ///< with the gathering of the numbers
   double kernels = 0;
-  double host = 0;  ///< its checks, and the components that do not walk
+  double host = 0;  ///< its checks, and the other components
 
   double total() const { return setup + transfers + kernels + host; }
 };
 
-struct WalkChoice {
-  bool asks_for_device = false;  ///< WalkFacts::device has to be known
+struct RouteChoice {
+  bool asks_for_device = false;  ///< RouteFacts::device has to be known
   bool on_device = false;
-  WalkReason reason = WalkReason::asked_for;
+  RouteReason reason = RouteReason::asked_for;
   double cpu_seconds = 0;
-  WalkSeconds device_seconds;
+  RouteSeconds device_seconds;
 
   /// No device was considered.
   bool is_by_size() const {
     return !asks_for_device &&
-           (reason == WalkReason::below_threshold || reason == WalkReason::short_solve);
+           (reason == RouteReason::below_threshold || reason == RouteReason::short_solve);
   }
 };
 
 /// Predicts the time of all components on the CPU.
-double cpu_seconds(const WalkFacts& facts);
+double cpu_seconds(const RouteFacts& facts);
 /// The same on a device.
-WalkSeconds device_seconds(const WalkFacts& facts, Precision precision);
+RouteSeconds device_seconds(const RouteFacts& facts, Precision precision);
 
 /// Decides where components are solved for under Backend::automatic: rules first, then the times
 /// that were measured, or else predicted. A device has to be clearly faster, also where it has to
@@ -105,27 +105,27 @@ WalkSeconds device_seconds(const WalkFacts& facts, Precision precision);
 /// the same components for their kernels: so no more is lost than about as much again.
 ///
 /// Problems that are too small for any device are decided without a look for one.
-WalkChoice decide_walk(const WalkFacts& facts);
+RouteChoice decide_route(const RouteFacts& facts);
 
 /// One line; empty for what is asked for.
 ///
 ///   problem  of the device, if it failed
-std::string text(const WalkChoice& choice, const WalkFacts& facts, const std::string& problem);
+std::string text(const RouteChoice& choice, const RouteFacts& facts, const std::string& problem);
 
-/// Decides before each solve whether components walk on a device. One thread.
-class WalkRoute {
+/// Decides before each solve whether a device minimises the components. One thread.
+class ComponentRoute {
  public:
   /// Both outlive it. Only counts of the groups may change.
   ///
   ///   options      resolved
-  ///   host_checks  the host gives the verdicts of components that walk
-  WalkRoute(const ComponentGroups& groups, const SolverOptions& options, bool host_checks);
+  ///   host_checks  the host gives the verdicts of components on a device
+  ComponentRoute(const ComponentGroups& groups, const SolverOptions& options, bool host_checks);
 
   /// The device for the next solve, or null: the CPU. It is looked for once.
   ///
   /// Throws the device's error if the options ask for one and there is none.
-  const WalkDevice* decide();
-  /// Why not all components walk on the device that was found; empty: they do.
+  const MinimizerDevice* decide();
+  /// Why the device that was found does not minimise all components; empty: it does.
   std::string obstacle() const;
 
   /// True if the CPU takes over: the device failed that was chosen, not asked for.
@@ -145,11 +145,11 @@ class WalkRoute {
 
   const ComponentGroups& groups_;
   const SolverOptions& options_;
-  WalkFacts facts_;
-  WalkChoice choice_;
+  RouteFacts facts_;
+  RouteChoice choice_;
   std::vector<std::uint64_t> blocks_;  // of one component, by group
   ir::Hash128 kernel_;
-  std::optional<WalkDevice> device_;
+  std::optional<MinimizerDevice> device_;
   std::size_t target_ = runtime::hybrid::kCpu;  // of the executor
   std::string problem_;
   double search_seconds_ = 0;

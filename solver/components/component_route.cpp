@@ -1,5 +1,5 @@
 // Times of components from sizes alone, the rules that compare them, and the machine's facts.
-#include "walk_route.hpp"
+#include "component_route.hpp"
 
 #include "../../ir/error.hpp"
 #include "../../ir/machine/formatted.hpp"
@@ -8,7 +8,7 @@
 #include "../session/device_engine.hpp"
 #include "../session/routing.hpp"
 #include "../session/session.hpp"
-#include "device_walk.hpp"
+#include "device_minimizer.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -18,8 +18,8 @@ namespace topograd {
 namespace {
 
 /// Evaluations and systems of a component until it ends, and those of them that its check repeats:
-/// least squares of curves took 5 to 6, and a check two, or one where the walk was in f64.
-constexpr double kWalkRounds = 6, kLeastCheckRounds = 1, kCheckRounds = 2;
+/// least squares of curves took 5 to 6, and a check two, or one where the device was in f64.
+constexpr double kRounds = 6, kLeastCheckRounds = 1, kCheckRounds = 2;
 
 // Seconds on one core of an EPYC with AVX-512, whose registers hold 8 components: fitted to peaks
 // and to chains of 2 to 64 unknowns (bench/components.cpp).
@@ -32,11 +32,11 @@ constexpr double kLaneUnknownSeconds = 2e-8;   ///< an unknown in the rules of a
 constexpr double kCrowding = 1.0 / 16;
 
 // On an H200, by the same problems. Others differ; what is measured replaces what is predicted.
-/// Seconds of an operation of the one invocation that walks for a component: its numbers may be in
+/// Seconds of an operation of the one invocation that minimises a component: its numbers may be in
 /// memory, and each waits for the one before. And operations a second of all invocations, in f32.
 constexpr double kSerialSeconds = 6e-8;
 constexpr double kInvocationRate = 3e12;
-/// Seconds of a round for each unknown, in a workgroup that walks for a component: barriers at its
+/// Seconds of a round for each unknown, in a workgroup that minimises a component: barriers at its
 /// pivots. And bytes of shared memory of all workgroups that run at once.
 constexpr double kPivotSeconds = 1.2e-5;
 constexpr double kSharedBytes = 3e7;
@@ -56,9 +56,8 @@ constexpr double kClearlyFaster = 1.1;
 /// Seconds of one core.
 double core_seconds(const ComponentWork& one) {
   const double n = one.unknowns;
-  return kWalkRounds *
-         (kLaneOperationSeconds * one.operations + kLaneProductSeconds * one.products +
-          kLaneCubeSeconds * n * n * n / 6 + kLaneUnknownSeconds * n);
+  return kRounds * (kLaneOperationSeconds * one.operations + kLaneProductSeconds * one.products +
+                    kLaneCubeSeconds * n * n * n / 6 + kLaneUnknownSeconds * n);
 }
 
 double on_threads(double core_seconds, int threads) {
@@ -66,31 +65,31 @@ double on_threads(double core_seconds, int threads) {
   return core_seconds * (1 + kCrowding * (t - 1)) / t;
 }
 
-double walk_seconds(const GroupWork& group, Precision precision) {
+double kernel_seconds(const GroupWork& group, Precision precision) {
   const double n = group.one.unknowns, number = precision == Precision::f64 ? 8 : 4;
   if (n <= kLargestOfInvocation) {
-    const double operations = kWalkRounds * (2 * group.one.operations + 2 * group.one.products +
-                                             n * n * n / 3 + 4 * n * n);
+    const double operations =
+        kRounds * (2 * group.one.operations + 2 * group.one.products + n * n * n / 3 + 4 * n * n);
     return operations * (kSerialSeconds + number / 4 * group.count / kInvocationRate);
   }
   const double bytes = number * (n * n + 9 * n) + kWorkgroupBytes;
-  return kWalkRounds * kPivotSeconds * n * std::max(1.0, group.count * bytes / kSharedBytes);
+  return kRounds * kPivotSeconds * n * std::max(1.0, group.count * bytes / kSharedBytes);
 }
 
-double setup_seconds(const WalkFacts& facts) {
+double setup_seconds(const RouteFacts& facts) {
   const bool fixed = facts.deterministic;
   const double start = facts.opened && !fixed ? 0 : kDeviceStartSeconds;
   double kernels = 0;
   for (const GroupWork& group : facts.groups)
-    kernels += group.walks && (fixed || !facts.kernels_made) ? kCompileSeconds : 0;
+    kernels += group.on_device && (fixed || !facts.kernels_made) ? kCompileSeconds : 0;
   if (fixed) return start + kernels;
   return std::max(0.0, start - facts.spent) + std::max(0.0, kernels - facts.spent_here);
 }
 
 /// Nothing is worth a look: the CPU ends before a device that takes no time would have been opened.
-bool is_too_short(const WalkFacts& facts, double cpu) {
+bool is_too_short(const RouteFacts& facts, double cpu) {
   if (facts.threshold == 0) return false;
-  const double checks = facts.host_checks ? cpu * kLeastCheckRounds / kWalkRounds : 0;
+  const double checks = facts.host_checks ? cpu * kLeastCheckRounds / kRounds : 0;
   return cpu < kLeastSeconds || cpu < kClearlyFaster * (checks + setup_seconds(facts));
 }
 
@@ -101,7 +100,7 @@ std::string seconds_text(double seconds) { return platform::formatted("%.2g s", 
 ComponentWork work_of(const ComponentGroup& group) {
   ComponentWork out{.unknowns = static_cast<double>(group.columns),
                     .up = static_cast<double>(group.scalars),
-                    .down = static_cast<double>(group.scalars + kWalkReport)};
+                    .down = static_cast<double>(group.scalars + kMinimizerReport)};
   struct Each {
     double operations = 0, products = 0;
   };
@@ -122,51 +121,52 @@ ComponentWork work_of(const ComponentGroup& group) {
   return out;
 }
 
-double cpu_seconds(const WalkFacts& facts) {
+double cpu_seconds(const RouteFacts& facts) {
   double out = 0;
   for (const GroupWork& group : facts.groups)
     out += on_threads(group.count * core_seconds(group.one), facts.threads);
   return out;
 }
 
-WalkSeconds device_seconds(const WalkFacts& facts, Precision precision) {
-  WalkSeconds out{.setup = setup_seconds(facts)};
+RouteSeconds device_seconds(const RouteFacts& facts, Precision precision) {
+  RouteSeconds out{.setup = setup_seconds(facts)};
   const double number = precision == Precision::f64 ? 8 : 4;
   const double rounds = precision == Precision::f64 ? kLeastCheckRounds : kCheckRounds;
   for (const GroupWork& group : facts.groups) {
     const double cpu = on_threads(group.count * core_seconds(group.one), facts.threads);
-    if (!group.walks) {
+    if (!group.on_device) {
       out.host += cpu;
       continue;
     }
     const double numbers = group.count * (group.one.up + group.one.down);
-    out.kernels += walk_seconds(group, precision);
+    out.kernels += kernel_seconds(group, precision);
     out.transfers += kSubmitSeconds + number * numbers / kReadBackRate +
                      on_threads(numbers * kGatherSeconds, facts.threads);
-    if (facts.host_checks) out.host += cpu * rounds / kWalkRounds;
+    if (facts.host_checks) out.host += cpu * rounds / kRounds;
   }
   return out;
 }
 
-WalkChoice decide_walk(const WalkFacts& facts) {
-  WalkChoice out{.reason = WalkReason::below_threshold};
+RouteChoice decide_route(const RouteFacts& facts) {
+  RouteChoice out{.reason = RouteReason::below_threshold};
   if (facts.instances < facts.threshold) return out;
   out.cpu_seconds = cpu_seconds(facts);
-  out.reason = WalkReason::short_solve;
+  out.reason = RouteReason::short_solve;
   if (is_too_short(facts, out.cpu_seconds)) return out;
   if (!facts.device) {
     out.asks_for_device = true;
     return out;
   }
-  const WalkDeviceFacts& device = *facts.device;
-  const auto stays = [&](WalkReason reason) {
+  const RouteDeviceFacts& device = *facts.device;
+  const auto stays = [&](RouteReason reason) {
     out.reason = reason;
     return out;
   };
-  if (!device.found.available) return stays(WalkReason::no_device);
-  if (device.found.software() && !device.named) return stays(WalkReason::software_device);
-  if (device.refused) return stays(WalkReason::refused);
-  if (std::ranges::none_of(facts.groups, &GroupWork::walks)) return stays(WalkReason::no_walk);
+  if (!device.found.available) return stays(RouteReason::no_device);
+  if (device.found.software() && !device.named) return stays(RouteReason::software_device);
+  if (device.refused) return stays(RouteReason::refused);
+  if (std::ranges::none_of(facts.groups, &GroupWork::on_device))
+    return stays(RouteReason::no_component);
   out.device_seconds = device_seconds(facts, device.precision);
   if (!facts.deterministic && device.cpu_seconds) {
     out.device_seconds.host *= *device.cpu_seconds / out.cpu_seconds;
@@ -175,16 +175,16 @@ WalkChoice decide_walk(const WalkFacts& facts) {
   const double there = !facts.deterministic && device.seconds
                            ? out.device_seconds.setup + *device.seconds
                            : out.device_seconds.total();
-  if (out.cpu_seconds <= kClearlyFaster * there) return stays(WalkReason::slower);
+  if (out.cpu_seconds <= kClearlyFaster * there) return stays(RouteReason::slower);
   out.on_device = true;
-  return stays(WalkReason::faster);
+  return stays(RouteReason::faster);
 }
 
-std::string text(const WalkChoice& choice, const WalkFacts& facts, const std::string& problem) {
+std::string text(const RouteChoice& choice, const RouteFacts& facts, const std::string& problem) {
   const auto compared = [&] {
-    const WalkDeviceFacts& device = *facts.device;
+    const RouteDeviceFacts& device = *facts.device;
     const bool measured = !facts.deterministic;
-    const WalkSeconds& s = choice.device_seconds;
+    const RouteSeconds& s = choice.device_seconds;
     std::string on_cpu = seconds_text(choice.cpu_seconds) +
                          (measured && device.cpu_seconds ? " measured" : " expected") +
                          " on the CPU, ";
@@ -196,24 +196,24 @@ std::string text(const WalkChoice& choice, const WalkFacts& facts, const std::st
            seconds_text(s.kernels) + ", the host's part " + seconds_text(s.host) + ")";
   };
   switch (choice.reason) {
-    case WalkReason::asked_for: return {};
-    case WalkReason::below_threshold:
+    case RouteReason::asked_for: return {};
+    case RouteReason::below_threshold:
       return "cpu: " + std::to_string(facts.instances) + " instances are below the threshold of " +
              std::to_string(facts.threshold);
-    case WalkReason::short_solve:
+    case RouteReason::short_solve:
       return "cpu: about " + seconds_text(choice.cpu_seconds) +
              ", too short for a device to save time";
-    case WalkReason::no_device: return "cpu: " + facts.device->found.problem;
-    case WalkReason::software_device:
+    case RouteReason::no_device: return "cpu: " + facts.device->found.problem;
+    case RouteReason::software_device:
       return "cpu: the only Vulkan device is software (" + facts.device->found.name +
              ") and was not named";
-    case WalkReason::refused:
+    case RouteReason::refused:
       return "cpu: \"" + facts.device->found.name +
              "\" failed before and is left alone for a while, or has too little memory";
-    case WalkReason::no_walk: return "cpu: no component can walk on a device";
-    case WalkReason::slower: return "cpu: " + compared();
-    case WalkReason::faster: return "vulkan: " + compared();
-    case WalkReason::device_failed: return "cpu: the device failed: " + problem;
+    case RouteReason::no_component: return "cpu: a device can minimise none of the components";
+    case RouteReason::slower: return "cpu: " + compared();
+    case RouteReason::faster: return "vulkan: " + compared();
+    case RouteReason::device_failed: return "cpu: the device failed: " + problem;
   }
   return {};
 }
@@ -224,13 +224,13 @@ namespace hybrid = runtime::hybrid;
 
 constexpr const char* kComponentsName = "components";
 
-/// Components that have walked on a device in this process, by the hash of their kernels. Any
+/// Components that a device has minimised in this process, by the hash of their kernels. Any
 /// thread.
-class Walked {
+class UsedKernels {
  public:
   /// Never destroyed: other threads may still ask it while the process ends.
-  static Walked& process() {
-    static auto& made = *new Walked;
+  static UsedKernels& process() {
+    static auto& made = *new UsedKernels;
     return made;
   }
   void add(const ir::Hash128& kernel) {
@@ -239,7 +239,7 @@ class Walked {
     kernels_.insert(kernel);
     any_ = true;
   }
-  void tell(const ir::Hash128& kernel, WalkFacts& facts) {
+  void tell(const ir::Hash128& kernel, RouteFacts& facts) {
     const std::lock_guard lock(mutex_);
     facts.opened = any_;
     facts.kernels_made = kernels_.contains(kernel);
@@ -254,8 +254,8 @@ class Walked {
 
 /// Hash of everything that affects the time of a component: what it evaluates, and in which
 /// precision, and whether the host checks it.
-ir::Hash128 walk_kernel_hash(const ComponentGroups& groups, const SolverOptions& options,
-                             bool host_checks) {
+ir::Hash128 components_hash(const ComponentGroups& groups, const SolverOptions& options,
+                            bool host_checks) {
   ir::Hash128 hash;
   for (const ComponentGroup& group : groups.groups) {
     hash.add(group.columns);
@@ -271,8 +271,8 @@ ir::Hash128 walk_kernel_hash(const ComponentGroups& groups, const SolverOptions&
   return hash;
 }
 
-/// Memory of a device: walks of a group go in parts of some buffers.
-std::uint64_t held_bytes(const WalkFacts& facts) {
+/// Memory of a device: components of a group go in parts of some buffers.
+std::uint64_t held_bytes(const RouteFacts& facts) {
   constexpr double kMost = 3 * 64e6;
   double most = 0;
   for (const GroupWork& group : facts.groups)
@@ -282,27 +282,28 @@ std::uint64_t held_bytes(const WalkFacts& facts) {
 
 }  // namespace
 
-WalkRoute::WalkRoute(const ComponentGroups& groups, const SolverOptions& options, bool host_checks)
+ComponentRoute::ComponentRoute(const ComponentGroups& groups, const SolverOptions& options,
+                               bool host_checks)
     : groups_(groups), options_(options) {
   facts_.threshold = options.fallback_threshold.value_or(0);
   facts_.threads = threads_of(options);
   facts_.host_checks = host_checks || options.component_covariances;
   facts_.deterministic = options.deterministic;
   if (options.backend == Backend::cpu) return;
-  kernel_ = walk_kernel_hash(groups, options, facts_.host_checks);
+  kernel_ = components_hash(groups, options, facts_.host_checks);
   for (const ComponentGroup& group : groups.groups) {
     facts_.groups.push_back({.one = work_of(group)});
     blocks_.push_back(group.residuals.size());
   }
 }
 
-void WalkRoute::look() {
+void ComponentRoute::look() {
   const DeviceFacts found = look_for_device(options_, search_seconds_);
-  facts_.device = WalkDeviceFacts{.found = found};
+  facts_.device = RouteDeviceFacts{.found = found};
   if (!found.available) return;
-  device_ = walk_device(found, options_);
+  device_ = minimizer_device(found, options_);
   facts_.device->precision = device_->precision;
-  // The host checks walks in another precision than was asked for.
+  // The host checks a device in another precision than was asked for.
   facts_.host_checks |=
       options_.precision == Precision::f64 && device_->precision != Precision::f64;
   if (options_.backend != Backend::automatic) return;
@@ -310,13 +311,13 @@ void WalkRoute::look() {
       names_device(options_) ||
       (found.software() && hybrid_executor().scheduler().options().admit_software);
   for (std::size_t g = 0; g < groups_.groups.size(); ++g)
-    facts_.groups[g].walks = device_->obstacle_of(groups_.groups[g]).empty();
+    facts_.groups[g].on_device = device_->obstacle_of(groups_.groups[g]).empty();
   if (!facts_.deterministic && (!found.software() || facts_.device->named))
     target_ =
         hybrid_executor().target_of(found.name, [&] { return make_device_backend(options_); });
 }
 
-hybrid::TaskShape WalkRoute::task() const {
+hybrid::TaskShape ComponentRoute::task() const {
   return {.kernel = kernel_,
           .operation = kComponentsName,
           .size = groups_.count,
@@ -325,7 +326,7 @@ hybrid::TaskShape WalkRoute::task() const {
           .admit_software = facts_.device && facts_.device->named};
 }
 
-void WalkRoute::ask_executor() {
+void ComponentRoute::ask_executor() {
   const hybrid::Scheduler& scheduler = hybrid_executor().scheduler();
   const auto measured = [&](std::size_t target) -> std::optional<double> {
     const hybrid::Prediction known = scheduler.predict(task(), target);
@@ -337,7 +338,7 @@ void WalkRoute::ask_executor() {
   facts_.device->seconds = measured(target_);
 }
 
-const WalkDevice* WalkRoute::decide() {
+const MinimizerDevice* ComponentRoute::decide() {
   search_seconds_ = 0;
   choice_ = {};
   if (options_.backend == Backend::cpu) return nullptr;
@@ -353,24 +354,24 @@ const WalkDevice* WalkRoute::decide() {
     facts_.groups[g].count = static_cast<double>(groups_.groups[g].count);
     facts_.instances += groups_.groups[g].count * blocks_[g];
   }
-  Walked::process().tell(kernel_, facts_);
+  UsedKernels::process().tell(kernel_, facts_);
   facts_.spent = seconds_of_short_solves();
-  choice_ = decide_walk(facts_);
+  choice_ = decide_route(facts_);
   if (choice_.is_by_size()) return nullptr;
   if (!facts_.device) look();
   if (target_ != hybrid::kCpu) ask_executor();
-  choice_ = decide_walk(facts_);
+  choice_ = decide_route(facts_);
   return choice_.on_device ? &*device_ : nullptr;
 }
 
-std::string WalkRoute::obstacle() const {
+std::string ComponentRoute::obstacle() const {
   for (const ComponentGroup& group : groups_.groups)
     if (std::string why = device_ ? device_->obstacle_of(group) : std::string(); !why.empty())
       return why;
   return {};
 }
 
-bool WalkRoute::take_over(const Error& failure) {
+bool ComponentRoute::take_over(const Error& failure) {
   if (options_.backend != Backend::automatic || !choice_.on_device ||
       !is_device_failure(failure.code()))
     return false;
@@ -379,21 +380,21 @@ bool WalkRoute::take_over(const Error& failure) {
     executor.scheduler().record(task(), target_, {.success = false, .error = failure.code()});
   executor.outside_work().record_fallback(kComponentsName, device_->facts.name, failure);
   choice_.on_device = false;
-  choice_.reason = WalkReason::device_failed;
+  choice_.reason = RouteReason::device_failed;
   problem_ = failure.what();
   return true;
 }
 
-void WalkRoute::describe(Summary& summary) const {
+void ComponentRoute::describe(Summary& summary) const {
   const std::string why = text(choice_, facts_, problem_);
   if (!why.empty()) summary.why += "; " + why;
   summary.times.device_search_seconds = search_seconds_;
 }
 
-void WalkRoute::ended(double seconds, bool cold) {
-  if (choice_.on_device) Walked::process().add(kernel_);
+void ComponentRoute::ended(double seconds, bool cold) {
+  if (choice_.on_device) UsedKernels::process().add(kernel_);
   if (options_.backend != Backend::automatic || facts_.deterministic) return;
-  if (choice_.reason == WalkReason::short_solve || choice_.reason == WalkReason::slower) {
+  if (choice_.reason == RouteReason::short_solve || choice_.reason == RouteReason::slower) {
     add_short_solve(seconds);
     facts_.spent_here += seconds;
   }

@@ -1,5 +1,5 @@
-// Walks of components on a device: their kernels' source, numbers and dispatches.
-#include "device_walk.hpp"
+// Minimisation of components on a device: source, numbers and dispatches of the kernels.
+#include "device_minimizer.hpp"
 
 #include "../../codegen/glsl/program.hpp"
 #include "../../codegen/glsl/text.hpp"
@@ -20,13 +20,13 @@
 
 namespace topograd {
 
-TG_ENUM_NAMES(WalkBuffer)
+TG_ENUM_NAMES(MinimizerBuffer)
 
 namespace {
 
 using codegen::text;
 
-/// Invocations of a workgroup that walks for one component.
+/// Invocations of a workgroup that minimises one component.
 constexpr std::uint32_t kLanes = 64;
 /// Up to so many unknowns of one invocation loops are unrolled and the factor has numbers of its
 /// own, so that all of them are in registers: a quarter to a third of the time on an H200.
@@ -64,7 +64,7 @@ struct RowRun {
 
 std::vector<RowRun> runs_of(const ComponentGroup& group) {
   std::vector<RowRun> runs;
-  std::size_t data = 0, numbers = kWalkRules;
+  std::size_t data = 0, numbers = kMinimizerRules;
   for (std::size_t j = 0; j < group.residuals.size(); ++j) {
     const ComponentRows& rows = group.residuals[j];
     const bool joins = !runs.empty() && takes_alike(group.residuals[runs.back().first], rows) &&
@@ -79,7 +79,7 @@ std::vector<RowRun> runs_of(const ComponentGroup& group) {
 
 /// Numbers that the components share, without tables.
 std::size_t shared_numbers_of(const ComponentGroup& group) {
-  std::size_t numbers = kWalkRules;
+  std::size_t numbers = kMinimizerRules;
   for (const ComponentRows& rows : group.residuals) numbers += rows.data.size() - columns_of(rows);
   return numbers;
 }
@@ -231,7 +231,7 @@ std::string run_source(const LaneProgram& program, const RowRun& run) {
   return text("  for (uint j = 0u; j < ", run.count, "u; ++j) {\n", calls, "  }\n");
 }
 
-/// Shared memory of a workgroup that walks.
+/// Shared memory of a workgroup that minimises a component.
 struct SharedMemory {
   SharedMemory(const ComponentGroup& group, Precision precision) {
     const std::size_t n = group.columns, s = group.scalars, m = 1 + n + n * (n + 1) / 2;
@@ -261,7 +261,7 @@ struct SharedMemory {
 /// for each run which blocks it has, where their numbers begin, which scalars they read, and which
 /// numbers these have among the free ones; and for each block which run it is in.
 std::string kind_source(const LaneProgram& program, const std::vector<RowRun>& runs,
-                        std::size_t at_once, WalkKernel& out) {
+                        std::size_t at_once, MinimizerKernel& out) {
   const ComponentGroup& group = program.group();
   const ComponentRows& rows = group.residuals[runs.front().first];
   const LaneKernel& kernel = program.kernel(rows.kernel);
@@ -309,7 +309,7 @@ std::string kind_source(const LaneProgram& program, const std::vector<RowRun>& r
 
 /// evaluate() by a workgroup.
 std::string kinds_source(const LaneProgram& program, std::size_t rows, const SharedMemory& memory,
-                         WalkKernel& out) {
+                         MinimizerKernel& out) {
   const ComponentGroup& group = program.group();
   std::vector<std::vector<RowRun>> kinds;
   for (const RowRun& run : runs_of(group)) {
@@ -365,7 +365,7 @@ void add_rows(uint begin, uint end, uint m, uint n, uint table) {
 }
 )";
 
-constexpr const char* kWalk = R"(
+constexpr const char* kMinimizer = R"(
 /// The step d in the units of x, damped by 1 / radius. False if the system is not positive definite,
 /// or promises no decrease.
 bool find_step(T radius, out T expected) {
@@ -562,7 +562,7 @@ std::string parts_source(const LaneProgram& program, Precision precision) {
   return codegen::write_functions(programs, precision);
 }
 
-/// Returns the declarations in which the two ways to walk differ.
+/// Returns the declarations in which the two kinds of kernels differ.
 std::string lanes_source(std::uint32_t lanes, std::size_t rows, std::uint32_t unknowns) {
   if (lanes == 1) {
     const bool unrolled = unknowns <= kLargestUnrolled;
@@ -580,12 +580,12 @@ std::string lanes_source(std::uint32_t lanes, std::size_t rows, std::uint32_t un
 
 }  // namespace
 
-std::vector<WalkBuffer> buffers_of_walk(const ComponentGroup& group) {
-  std::vector<WalkBuffer> out = {WalkBuffer::start};
-  if (has_columns(group)) out.push_back(WalkBuffer::data);
-  out.push_back(WalkBuffer::numbers);
-  if (group.bounded) out.push_back(WalkBuffer::limits);
-  out.insert(out.end(), {WalkBuffer::end, WalkBuffer::report});
+std::vector<MinimizerBuffer> buffers_of(const ComponentGroup& group) {
+  std::vector<MinimizerBuffer> out = {MinimizerBuffer::start};
+  if (has_columns(group)) out.push_back(MinimizerBuffer::data);
+  out.push_back(MinimizerBuffer::numbers);
+  if (group.bounded) out.push_back(MinimizerBuffer::limits);
+  out.insert(out.end(), {MinimizerBuffer::end, MinimizerBuffer::report});
   return out;
 }
 
@@ -594,11 +594,11 @@ bool shares_limits(const LaneProgram& program) {
                              [&](const Positions& x) { return program.shares_bounds(x); });
 }
 
-std::string obstacle_of_walk(const ComponentGroup& group, Precision precision,
-                             std::uint32_t shared_bytes) {
+std::string obstacle_on_device(const ComponentGroup& group, Precision precision,
+                               std::uint32_t shared_bytes) {
   if (group.on_manifolds) return "components on manifolds";
-  if (group.columns > kLargestWalk)
-    return "components of more than " + std::to_string(kLargestWalk) + " unknowns";
+  if (group.columns > kLargestOnDevice)
+    return "components of more than " + std::to_string(kLargestOnDevice) + " unknowns";
   if (group.columns <= kLargestOfInvocation) return {};
   const SharedMemory memory(group, precision);
   if (memory.fits(shared_bytes)) return {};
@@ -607,13 +607,13 @@ std::string obstacle_of_walk(const ComponentGroup& group, Precision precision,
          std::to_string(memory.fixed + memory.rows(shared_bytes) * memory.number);
 }
 
-WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
-                       std::uint32_t shared_bytes) {
+MinimizerKernel minimizer_kernel(const LaneProgram& program, Precision precision,
+                                 std::uint32_t shared_bytes) {
   const ComponentGroup& group = program.group();
   const bool by_workgroup = group.columns > kLargestOfInvocation;
   const SharedMemory memory(group, precision);
   const std::size_t rows = by_workgroup ? memory.rows(shared_bytes) : 0;
-  WalkKernel out{.invocations = by_workgroup ? kLanes : 1};
+  MinimizerKernel out{.invocations = by_workgroup ? kLanes : 1};
   std::string free_of;
   for (std::uint32_t c = 0; c < group.scalars; ++c)
     if (group.column[c] != ComponentGroup::kFixed)
@@ -621,7 +621,7 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
   std::string& source = out.source;
   source = text(
       "#version 450\n#extension GL_EXT_control_flow_attributes : require\n\n"
-      "// The walk of each component of a group, by one ",
+      "// Minimises each component of a group, by one ",
       by_workgroup ? "workgroup" : "invocation", ": ", group.columns, " unknowns, ", group.rows,
       " residuals.\nlayout(local_size_x = ", kLanes, ") in;\n\n#define T ",
       codegen::scalar_type(precision), "\nconst uint N = ", group.columns, "u, S = ", group.scalars,
@@ -629,9 +629,9 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
       "u;\n\nlayout(push_constant) uniform Push {\n  uint first;\n  uint items;\n  uint "
       "zero_bits;\n  uint most;  // steps\n};\n");
   std::size_t binding = 0;
-  for (const WalkBuffer buffer : buffers_of_walk(group))
+  for (const MinimizerBuffer buffer : buffers_of(group))
     source += text("layout(std430, binding = ", binding++, ") ",
-                   buffer >= WalkBuffer::end ? "writeonly" : "readonly", " buffer Buffer_",
+                   buffer >= MinimizerBuffer::end ? "writeonly" : "readonly", " buffer Buffer_",
                    name(buffer), " { T ", name(buffer), "[]; };\n");
   source += lanes_source(out.invocations, rows, group.columns);
   source += text(
@@ -656,7 +656,7 @@ WalkKernel walk_kernel(const LaneProgram& program, Precision precision,
   } else {
     for (const RowRun& run : runs_of(group)) source += run_source(program, run);
   }
-  source += "}\n" + move_source(program) + kWalk;
+  source += "}\n" + move_source(program) + kMinimizer;
   const char* infinity = precision == Precision::f64 ? "packDouble2x32(uvec2(0u, 0x7ff00000u))"
                                                      : "uintBitsToFloat(0x7f800000u)";
   source = codegen::substitute(source, {{"INFINITY", infinity}});
@@ -670,7 +670,7 @@ using runtime::hybrid::DeviceProgram;
 
 /// Largest buffer of a dispatch: devices must have 128 MiB.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-/// By the number of the end that a walk reports.
+/// By the number of the end that the kernel reports.
 constexpr std::array kEnds = {End::none, End::gradient, End::cost_change, End::iterations,
                               End::predicted_change};
 /// Components whose numbers a thread gathers at once.
@@ -678,19 +678,19 @@ constexpr std::size_t kLeastGathered = 64, kMostGathered = 512;
 
 }  // namespace
 
-WalkDevice walk_device(const DeviceFacts& facts, const SolverOptions& options) {
-  WalkDevice out{.facts = facts};
+MinimizerDevice minimizer_device(const DeviceFacts& facts, const SolverOptions& options) {
+  MinimizerDevice out{.facts = facts};
   if (options.precision == Precision::f64 && facts.float64 && !facts.emulated_float64)
     out.precision = Precision::f64;
   return out;
 }
 
-DeviceWalk::DeviceWalk(const SolverOptions& options, WalkDevice device)
+DeviceMinimizer::DeviceMinimizer(const SolverOptions& options, MinimizerDevice device)
     : device_(std::move(device)) {
   require_self_check(options);
   backend_ = make_device_backend(options);
 }
-DeviceWalk::~DeviceWalk() = default;
+DeviceMinimizer::~DeviceMinimizer() = default;
 
 namespace {
 
@@ -700,14 +700,14 @@ std::vector<T> shared_numbers(const ComponentGroup& group, const SolverOptions& 
   constexpr double kRounding = 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
   constexpr double kLeastRadius = 1e-30;  // in f32, too
   const double least = o.jacobi_scaling && o.scale_free ? runtime::kLeastDiagonalOfSmall : 0;
-  const double rules[kWalkRules] = {o.initial_trust_region_radius,
-                                    o.max_trust_region_radius,
-                                    std::max(o.function_tolerance, kRounding),
-                                    o.gradient_tolerance,
-                                    std::max(o.min_lm_diagonal, least),
-                                    o.max_lm_diagonal,
-                                    o.min_relative_decrease,
-                                    std::max(o.min_trust_region_radius, kLeastRadius)};
+  const double rules[kMinimizerRules] = {o.initial_trust_region_radius,
+                                         o.max_trust_region_radius,
+                                         std::max(o.function_tolerance, kRounding),
+                                         o.gradient_tolerance,
+                                         std::max(o.min_lm_diagonal, least),
+                                         o.max_lm_diagonal,
+                                         o.min_relative_decrease,
+                                         std::max(o.min_trust_region_radius, kLeastRadius)};
   std::vector<T> numbers;
   for (const double rule : rules) numbers.push_back(static_cast<T>(rule));
   for (const ComponentRows& rows : group.residuals)
@@ -777,25 +777,25 @@ void find_limits(const LaneProgram& program, std::size_t first, std::size_t coun
 /// Results of one dispatch, by column.
 template <class T>
 void take(std::span<const T> end, std::span<const T> report, std::size_t first,
-          runtime::cpu::Pool& pool, Walks& walks) {
-  const std::size_t count = report.size() / kWalkReport, scalars = end.size() / count;
+          runtime::cpu::Pool& pool, DeviceMinima& minima) {
+  const std::size_t count = report.size() / kMinimizerReport, scalars = end.size() / count;
   for_parts(pool, count, [&](std::size_t part, std::size_t last) {
     for (std::size_t k = part; k < last; ++k) {
       const std::size_t c = first + k;
-      walks.initial_cost[c] = static_cast<double>(report[k]);
-      walks.accepted[c] = static_cast<std::int32_t>(report[count + k]);
-      walks.rejected[c] = static_cast<std::int32_t>(report[2 * count + k]);
-      walks.final_cost[c] = static_cast<double>(report[3 * count + k]);
-      walks.end[c] = kEnds.at(static_cast<std::size_t>(report[4 * count + k]));
+      minima.initial_cost[c] = static_cast<double>(report[k]);
+      minima.accepted[c] = static_cast<std::int32_t>(report[count + k]);
+      minima.rejected[c] = static_cast<std::int32_t>(report[2 * count + k]);
+      minima.final_cost[c] = static_cast<double>(report[3 * count + k]);
+      minima.end[c] = kEnds.at(static_cast<std::size_t>(report[4 * count + k]));
       for (std::size_t s = 0; s < scalars; ++s)
-        walks.x[c * scalars + s] = static_cast<double>(end[s * count + k]);
+        minima.x[c * scalars + s] = static_cast<double>(end[s * count + k]);
     }
   });
 }
 
 }  // namespace
 
-void DeviceWalk::dispatch(DeviceProgram& program, int most_steps) {
+void DeviceMinimizer::dispatch(DeviceProgram& program, int most_steps) {
   const std::uint32_t words[] = {0, static_cast<std::uint32_t>(most_steps)};
   const auto bytes = std::as_bytes(std::span(words));
   program.constants.assign(bytes.begin(), bytes.end());
@@ -807,15 +807,15 @@ void DeviceWalk::dispatch(DeviceProgram& program, int most_steps) {
 }
 
 template <class T>
-void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
-                        std::span<const double> x, runtime::cpu::Pool& pool, Memory<T>& memory,
-                        Walks& walks) {
+void DeviceMinimizer::run_as(const LaneProgram& program, const MinimizerKernel& kernel,
+                             std::span<const double> x, runtime::cpu::Pool& pool, Memory<T>& memory,
+                             DeviceMinima& minima) {
   const ComponentGroup& group = program.group();
   std::vector<T> numbers = shared_numbers<T>(group, program.options());
   numbers.insert(numbers.end(), kernel.tables.begin(), kernel.tables.end());
   const std::vector<const ComponentNumbers*> columns = columns_of(group);
   const std::size_t scalars = group.scalars;
-  const std::size_t widest = std::max({columns.size(), 2 * scalars, kWalkReport});
+  const std::size_t widest = std::max({columns.size(), 2 * scalars, kMinimizerReport});
   const std::size_t most = std::max<std::size_t>(1, kMostBytes / (sizeof(T) * widest));
   for (std::size_t first = 0; first < group.count; first += most) {
     const std::size_t count = std::min(most, group.count - first);
@@ -832,35 +832,36 @@ void DeviceWalk::run_as(const LaneProgram& program, const WalkKernel& kernel,
     DeviceProgram task{
         .name = "components", .glsl = kernel.source, .items = count * kernel.invocations};
     const std::span<T> end = first_of(memory.end, scalars * count);
-    const std::span<T> report = first_of(memory.report, kWalkReport * count);
+    const std::span<T> report = first_of(memory.report, kMinimizerReport * count);
     const std::span<T> arrays[] = {start, data, numbers, memory.limits, end, report};
-    for (const WalkBuffer buffer : buffers_of_walk(group)) {
+    for (const MinimizerBuffer buffer : buffers_of(group)) {
       const std::span<T> array = arrays[static_cast<std::size_t>(buffer)];
-      if (buffer >= WalkBuffer::end) {
+      if (buffer >= MinimizerBuffer::end) {
         task.arrays.push_back({.written = {std::as_writable_bytes(array)}});
       } else {
         task.arrays.push_back({.read = {std::as_bytes(array)}});
       }
     }
     dispatch(task, program.options().max_iterations);
-    take<T>(end, report, first, pool, walks);
+    take<T>(end, report, first, pool, minima);
   }
 }
 
-void DeviceWalk::run(const LaneProgram& program, const WalkKernel& kernel,
-                     std::span<const double> x, runtime::cpu::Pool& pool, Walks& walks) {
+void DeviceMinimizer::run(const LaneProgram& program, const MinimizerKernel& kernel,
+                          std::span<const double> x, runtime::cpu::Pool& pool,
+                          DeviceMinima& minima) {
   const ComponentGroup& group = program.group();
-  walks.precision = device_.precision;
-  walks.x.resize(group.count * group.scalars);
-  walks.initial_cost.resize(group.count);
-  walks.final_cost.resize(group.count);
-  walks.end.resize(group.count);
-  walks.accepted.resize(group.count);
-  walks.rejected.resize(group.count);
+  minima.precision = device_.precision;
+  minima.x.resize(group.count * group.scalars);
+  minima.initial_cost.resize(group.count);
+  minima.final_cost.resize(group.count);
+  minima.end.resize(group.count);
+  minima.accepted.resize(group.count);
+  minima.rejected.resize(group.count);
   if (device_.precision == Precision::f64) {
-    run_as(program, kernel, x, pool, f64_, walks);
+    run_as(program, kernel, x, pool, f64_, minima);
   } else {
-    run_as(program, kernel, x, pool, f32_, walks);
+    run_as(program, kernel, x, pool, f32_, minima);
   }
 }
 

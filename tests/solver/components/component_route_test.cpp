@@ -1,5 +1,5 @@
 // The rule that chooses between the CPU and a device for separate components.
-#include "../../../solver/components/walk_route.hpp"
+#include "../../../solver/components/component_route.hpp"
 
 #include "../../../frontend/problem.hpp"
 #include "../../../frontend/value/math.hpp"
@@ -29,21 +29,21 @@ ComponentWork chain(double n) {
 }
 
 /// A process that has used the device before, and made the kernels.
-WalkFacts facts_of(const ComponentWork& one, double count, int threads,
-                   Precision precision = Precision::f32) {
+RouteFacts facts_of(const ComponentWork& one, double count, int threads,
+                    Precision precision = Precision::f32) {
   return {.groups = {{.one = one, .count = count}},
           .instances = static_cast<std::uint64_t>(25 * count),
           .threshold = 1024,
           .threads = threads,
           .opened = true,
           .kernels_made = true,
-          .device = WalkDeviceFacts{.found = kDevice, .precision = precision}};
+          .device = RouteDeviceFacts{.found = kDevice, .precision = precision}};
 }
 
-bool takes_device(const WalkFacts& facts) { return decide_walk(facts).on_device; }
+bool takes_device(const RouteFacts& facts) { return decide_route(facts).on_device; }
 
 /// Milliseconds on an H200 and 16 threads of its host.
-TEST(WalkChoice, TimesThatWereMeasured) {
+TEST(ComponentRoute, TimesThatWereMeasured) {
   const struct {
     const char* name;
     ComponentWork one;
@@ -64,7 +64,7 @@ TEST(WalkChoice, TimesThatWereMeasured) {
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
-    const WalkFacts facts = facts_of(row.one, row.count, 16, row.precision);
+    const RouteFacts facts = facts_of(row.one, row.count, 16, row.precision);
     EXPECT_LT(std::abs(std::log(1e3 * cpu_seconds(facts) / row.cpu)), std::log(2.0));
     EXPECT_LT(std::abs(std::log(1e3 * device_seconds(facts, row.precision).total() / row.device)),
               std::log(2.0));
@@ -75,7 +75,7 @@ TEST(WalkChoice, TimesThatWereMeasured) {
       EXPECT_FALSE(takes_device(facts));
     }
     // One thread takes eight times as long.
-    WalkFacts alone = facts;
+    RouteFacts alone = facts;
     alone.threads = 1;
     EXPECT_TRUE(takes_device(alone));
     for (double before = 1e300; alone.threads <= 16; ++alone.threads) {
@@ -87,7 +87,7 @@ TEST(WalkChoice, TimesThatWereMeasured) {
 
 /// A solve takes between n² and n³ operations. Above 16 unknowns a workgroup holds its matrix in
 /// shared memory: 10,000 chains of 17 took 1.38 times as long in f64 on an H200.
-TEST(WalkChoice, TimesGrowWithTheMatrix) {
+TEST(ComponentRoute, TimesGrowWithTheMatrix) {
   const auto kernels = [](const ComponentWork& one, double count, Precision precision) {
     return device_seconds(facts_of(one, count, 16, precision), precision).kernels;
   };
@@ -101,14 +101,14 @@ TEST(WalkChoice, TimesGrowWithTheMatrix) {
   EXPECT_LT(wide, 1.6);
 }
 
-TEST(WalkChoice, MoreComponentsMakeTheDeviceNoLessAttractive) {
+TEST(ComponentRoute, MoreComponentsMakeTheDeviceNoLessAttractive) {
   for (const double spent : {0.0, 0.1}) {
     for (const int threads : {1, 4, 16, 64}) {
       for (const bool opened : {false, true}) {
         for (const double n : {1.0, 5.0, 16.0, 17.0, 40.0, 64.0}) {
           bool took = false;
           for (double count = 32; count < 3e7; count *= 2) {
-            WalkFacts facts = facts_of(chain(n), count, threads, Precision::f64);
+            RouteFacts facts = facts_of(chain(n), count, threads, Precision::f64);
             facts.opened = facts.kernels_made = opened;
             facts.spent = spent;
             const bool takes = takes_device(facts);
@@ -121,34 +121,34 @@ TEST(WalkChoice, MoreComponentsMakeTheDeviceNoLessAttractive) {
   }
 }
 
-TEST(WalkChoice, WhatMakesTheDeviceLessAttractive) {
+TEST(ComponentRoute, WhatMakesTheDeviceLessAttractive) {
   for (const double n : {3.0, 12.0, 16.0, 20.0, 64.0}) {
     for (double count = 100; count < 1e7; count *= 3) {
       for (const int threads : {1, 3, 8}) {
-        const WalkFacts facts = facts_of(chain(n), count, threads);
+        const RouteFacts facts = facts_of(chain(n), count, threads);
         SCOPED_TRACE(std::to_string(n) + " unknowns, " + std::to_string(count));
         const auto less = [&](auto&& change) {
-          WalkFacts other = facts;
+          RouteFacts other = facts;
           change(other);
           EXPECT_TRUE(takes_device(facts) || !takes_device(other));
         };
-        less([](WalkFacts& f) { f.threads *= 2; });
-        less([](WalkFacts& f) { f.opened = false; });
-        less([](WalkFacts& f) { f.kernels_made = false; });
-        // Walks in f64 are shorter to check.
-        less([](WalkFacts& f) {
+        less([](RouteFacts& f) { f.threads *= 2; });
+        less([](RouteFacts& f) { f.opened = false; });
+        less([](RouteFacts& f) { f.kernels_made = false; });
+        // Those in f64 are shorter to check.
+        less([](RouteFacts& f) {
           f.host_checks = false;
           f.device->precision = Precision::f64;
         });
-        less([](WalkFacts& f) {
-          f.groups.push_back({.one = chain(100), .count = 100, .walks = false});
+        less([](RouteFacts& f) {
+          f.groups.push_back({.one = chain(100), .count = 100, .on_device = false});
         });
-        less([](WalkFacts& f) { f.device->refused = true; });
-        less([](WalkFacts& f) { f.groups[0].one.up *= 4; });
-        WalkFacts verdicts = facts;
+        less([](RouteFacts& f) { f.device->refused = true; });
+        less([](RouteFacts& f) { f.groups[0].one.up *= 4; });
+        RouteFacts verdicts = facts;
         verdicts.host_checks = false;
         EXPECT_TRUE(takes_device(verdicts) || !takes_device(facts));
-        WalkFacts later = facts;
+        RouteFacts later = facts;
         later.opened = later.kernels_made = false;
         const bool at_first = takes_device(later);
         later.spent = 1;
@@ -161,70 +161,72 @@ TEST(WalkChoice, WhatMakesTheDeviceLessAttractive) {
   }
 }
 
-TEST(WalkChoice, SmallProblemsDoNotLookForDevices) {
-  WalkFacts facts = facts_of(kPeak, 1e6, 2);
+TEST(ComponentRoute, SmallProblemsDoNotLookForDevices) {
+  RouteFacts facts = facts_of(kPeak, 1e6, 2);
   facts.device.reset();
-  EXPECT_TRUE(decide_walk(facts).asks_for_device);
+  EXPECT_TRUE(decide_route(facts).asks_for_device);
   facts.opened = facts.kernels_made = false;
-  EXPECT_TRUE(decide_walk(facts).asks_for_device) << "worth opening one";
+  EXPECT_TRUE(decide_route(facts).asks_for_device) << "worth opening one";
   for (const double count : {1.0, 1000.0, 40000.0}) {
     facts.groups[0].count = count;
-    const WalkChoice choice = decide_walk(facts);
+    const RouteChoice choice = decide_route(facts);
     EXPECT_FALSE(choice.asks_for_device || choice.on_device);
-    EXPECT_EQ(choice.reason, WalkReason::short_solve);
+    EXPECT_EQ(choice.reason, RouteReason::short_solve);
   }
   facts.spent = 0.25;  // the device would have been opened in this time, and then its kernel made
-  EXPECT_FALSE(decide_walk(facts).asks_for_device);
+  EXPECT_FALSE(decide_route(facts).asks_for_device);
   facts.spent_here = 0.05;
-  EXPECT_TRUE(decide_walk(facts).asks_for_device);
+  EXPECT_TRUE(decide_route(facts).asks_for_device);
   facts.groups[0].count = 500;
-  EXPECT_FALSE(decide_walk(facts).asks_for_device) << "whatever was spent";
+  EXPECT_FALSE(decide_route(facts).asks_for_device) << "whatever was spent";
   facts.threshold = 0;
-  EXPECT_TRUE(decide_walk(facts).asks_for_device);
+  EXPECT_TRUE(decide_route(facts).asks_for_device);
   facts.threshold = facts.instances + 1;
-  EXPECT_EQ(decide_walk(facts).reason, WalkReason::below_threshold);
-  EXPECT_EQ(text(decide_walk(facts), facts, ""), "cpu: " + std::to_string(facts.instances) +
-                                                     " instances are below the threshold of " +
-                                                     std::to_string(facts.threshold));
+  EXPECT_EQ(decide_route(facts).reason, RouteReason::below_threshold);
+  EXPECT_EQ(text(decide_route(facts), facts, ""), "cpu: " + std::to_string(facts.instances) +
+                                                      " instances are below the threshold of " +
+                                                      std::to_string(facts.threshold));
 }
 
-TEST(WalkChoice, DevicesThatDoNotServe) {
-  const WalkFacts fits = facts_of(kPeak, 1e6, 2);
+TEST(ComponentRoute, DevicesThatDoNotServe) {
+  const RouteFacts fits = facts_of(kPeak, 1e6, 2);
   ASSERT_TRUE(takes_device(fits));
   const auto reason = [&](auto&& change) {
-    WalkFacts other = fits;
+    RouteFacts other = fits;
     change(other);
-    const WalkChoice choice = decide_walk(other);
+    const RouteChoice choice = decide_route(other);
     EXPECT_FALSE(choice.on_device);
     EXPECT_EQ(text(choice, other, "").substr(0, 5), "cpu: ");
     return choice.reason;
   };
-  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.available = false; }), WalkReason::no_device);
-  EXPECT_EQ(reason([](WalkFacts& f) { f.device->found.kind = "software"; }),
-            WalkReason::software_device);
-  EXPECT_EQ(reason([](WalkFacts& f) { f.device->refused = true; }), WalkReason::refused);
-  EXPECT_EQ(reason([](WalkFacts& f) { f.groups[0].walks = false; }), WalkReason::no_walk);
-  WalkFacts named = fits;
+  EXPECT_EQ(reason([](RouteFacts& f) { f.device->found.available = false; }),
+            RouteReason::no_device);
+  EXPECT_EQ(reason([](RouteFacts& f) { f.device->found.kind = "software"; }),
+            RouteReason::software_device);
+  EXPECT_EQ(reason([](RouteFacts& f) { f.device->refused = true; }), RouteReason::refused);
+  EXPECT_EQ(reason([](RouteFacts& f) { f.groups[0].on_device = false; }),
+            RouteReason::no_component);
+  RouteFacts named = fits;
   named.device->found.kind = "software";
   named.device->named = true;
   EXPECT_TRUE(takes_device(named));
 }
 
-TEST(WalkChoice, WhatWasMeasuredReplacesWhatIsPredicted) {
-  WalkFacts facts = facts_of(kPeak, 1e6, 2);
+TEST(ComponentRoute, WhatWasMeasuredReplacesWhatIsPredicted) {
+  RouteFacts facts = facts_of(kPeak, 1e6, 2);
   facts.device->seconds = 10;
   EXPECT_FALSE(takes_device(facts));
   facts.device->cpu_seconds = 12;
   EXPECT_TRUE(takes_device(facts));
-  EXPECT_EQ(text(decide_walk(facts), facts, ""),
+  EXPECT_EQ(text(decide_route(facts), facts, ""),
             "vulkan: 12 s measured on the CPU, 10 s measured on \"\"");
   facts.device->cpu_seconds = 10.5;
   EXPECT_FALSE(takes_device(facts)) << "not clearly faster";
   // Let the host's part beside a device take as long as a solve on the CPU.
   facts.device->seconds.reset();
-  const double host = decide_walk(facts).device_seconds.host;
+  const double host = decide_route(facts).device_seconds.host;
   facts.device->cpu_seconds = 5.25;
-  EXPECT_NEAR(decide_walk(facts).device_seconds.host, host / 2, 1e-12);
+  EXPECT_NEAR(decide_route(facts).device_seconds.host, host / 2, 1e-12);
   facts.device->seconds = 10;
   facts.deterministic = true;  // no clock decides, and the device is opened each time
   EXPECT_TRUE(takes_device(facts));
@@ -239,7 +241,7 @@ TEST(WalkChoice, WhatWasMeasuredReplacesWhatIsPredicted) {
   }
 }
 
-TEST(WalkChoice, WorkOfAGroup) {
+TEST(ComponentRoute, WorkOfAGroup) {
   Problem problem;
   std::vector<double> x(4 * 40, 1.0);
   const Parameters all = problem.add_parameters(std::span(x), 4);
