@@ -65,7 +65,7 @@ std::vector<Shares::Entry> Shares::own_entries(const ProblemModel& model) const 
   return entries;
 }
 
-/// Each topology is told by the first rank that has it.
+/// The first rank that has a topology sends it to the others.
 std::vector<Shares::Entry> Shares::all_entries(const std::vector<Entry>& own) const {
   std::string keys;
   for (const Entry& entry : own) put(keys, entry.key);
@@ -79,11 +79,11 @@ std::vector<Shares::Entry> Shares::all_entries(const std::vector<Entry>& own) co
     }
     ++rank;
   }
-  std::string told;
+  std::string mine;
   for (const Entry& entry : own)
-    if (first.at(entry.key) == ranks_.rank()) entry.put_into(told);
+    if (first.at(entry.key) == ranks_.rank()) entry.put_into(mine);
   std::vector<Entry> all;
-  for (const std::string& of_rank : ranks_.gather_bytes(told))
+  for (const std::string& of_rank : ranks_.gather_bytes(mine))
     for (Bytes bytes(of_rank); !bytes.empty();) all.push_back(Entry::take(bytes));
   return all;
 }

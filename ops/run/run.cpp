@@ -410,8 +410,8 @@ class Runner {
     }
     kernel_us_ = std::make_shared<std::optional<double>>();
     backend.clock().end([shape = shape_, decision, reserved = reserved_, outcome,
-                         told = kernel_us_](std::optional<double> us) mutable {
-      *told = us;
+                         measured = kernel_us_](std::optional<double> us) mutable {
+      *measured = us;
       settled_us += us.value_or(0);
       outcome.times.kernel = us.value_or(0);
       outcome.cold |= !us;

@@ -280,10 +280,10 @@ std::vector<std::shared_ptr<Storage>> storages(std::span<const View> views) {
   return out;
 }
 
-Walk walk_of(const Shape& shape, const Strides& strides) {
-  if (is_contiguous(shape, strides)) return Walk::linear;
+AccessPattern pattern_of(const Shape& shape, const Strides& strides) {
+  if (is_contiguous(shape, strides)) return AccessPattern::linear;
   const bool still = std::ranges::all_of(strides, [](std::int64_t step) { return step == 0; });
-  return still ? Walk::scalar : Walk::strided;
+  return still ? AccessPattern::scalar : AccessPattern::strided;
 }
 
 /// The best form of a map into `out`.
@@ -293,7 +293,8 @@ Together together_for(const FusedForm& form, const FusedLoop& loop, const View& 
     return Together::one;
   bool vectors = loop.type == Type::f32 && loop.count() % 4 == 0 && out.offset % 4 == 0;
   for (std::size_t k = 0; k < form.inputs.size(); ++k)
-    vectors &= form.inputs[k].walk == Walk::scalar || loop.inputs[k].view.offset % 4 == 0;
+    vectors &=
+        form.inputs[k].pattern == AccessPattern::scalar || loop.inputs[k].view.offset % 4 == 0;
   return vectors ? Together::vectors : Together::four;
 }
 
@@ -335,10 +336,10 @@ FusedForm form_of(const FusedLoop& loop, const Strides* output) {
       .program = *loop.program,
       .precision = loop.type == Type::f64 ? codegen::Precision::f64 : codegen::Precision::f32,
       .inputs = {},
-      .output = output == nullptr ? Walk::linear : Walk::strided,
+      .output = output == nullptr ? AccessPattern::linear : AccessPattern::strided,
       .rank = static_cast<std::uint32_t>(loop.shape.size())};
   for (const LoopInput& input : loop.inputs)
-    form.inputs.push_back({walk_of(loop.shape, input.view.strides), input.type == Type::f16});
+    form.inputs.push_back({pattern_of(loop.shape, input.view.strides), input.type == Type::f16});
   if (!form.strided()) form.rank = 1;  // the kernel is the same for any loop
   return form;
 }
@@ -362,7 +363,7 @@ std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop
     add(loop.shape[axis]);
   for (std::size_t k = 0; k < loop.inputs.size(); ++k) {
     if (form.inputs[k].half) add(loop.inputs[k].view.offset & 1);
-    if (form.inputs[k].walk != Walk::strided) continue;
+    if (form.inputs[k].pattern != AccessPattern::strided) continue;
     for (const std::int64_t step : loop.inputs[k].view.strides) add(step);
   }
   if (output != nullptr)
@@ -401,7 +402,8 @@ FusedLoop make_loop(const Shape& shape, Type type, const PendingExpression& pend
   for (LoopInput& input : loop.inputs) {
     const FusedForm form = form_of(loop);
     if (form.words(own_words) <= most_words(form.arguments())) break;
-    if (walk_of(loop.shape, input.view.strides) != Walk::strided && input.type != Type::f16)
+    if (pattern_of(loop.shape, input.view.strides) != AccessPattern::strided &&
+        input.type != Type::f16)
       continue;
     input = copied(loop.shape, input, device);
   }
@@ -425,7 +427,7 @@ FusedLoop part_of(const FusedLoop& loop, std::uint64_t begin, std::uint64_t coun
   FusedLoop part = loop;
   part.shape = {static_cast<std::int64_t>(count)};
   for (LoopInput& input : part.inputs) {
-    const bool still = walk_of(loop.shape, input.view.strides) == Walk::scalar;
+    const bool still = pattern_of(loop.shape, input.view.strides) == AccessPattern::scalar;
     if (!still) input.view.offset += static_cast<std::int64_t>(begin);
     input.view.strides = {still ? 0 : 1};
   }
@@ -456,7 +458,8 @@ void launch_map(OpBackend& backend, const MapSource& map, const FusedLoop& loop,
   for (const View& out : outputs)
     arguments.push_back(argument(backend, out, extent_of_out, loop.type, Access::write, keep));
   for (std::size_t k = 0; vectors && k < arguments.size(); ++k) {
-    if (k >= form.inputs.size() || form.inputs[k].walk == Walk::linear) arguments[k].element = 16;
+    if (k >= form.inputs.size() || form.inputs[k].pattern == AccessPattern::linear)
+      arguments[k].element = 16;
   }
   const std::uint64_t count = loop.count() / (vectors ? 4 : 1);
   const std::uint64_t block = vectors ? 512 : form.together == Together::four ? 1024 : 256;

@@ -27,7 +27,8 @@ class Writer {
     }
     written_ = codegen::write_program(prepared_, names, form.precision, shader_);
     for (unsigned k = 0; k < form.inputs.size(); ++k) {
-      const bool vector = form.together == Together::vectors && form.inputs[k].walk == Walk::linear;
+      const bool vector =
+          form.together == Together::vectors && form.inputs[k].pattern == AccessPattern::linear;
       const std::string type(vector ? "vec4" : scalar());
       parts_.arguments.push_back(
           {text("in_", k), form.inputs[k].half ? "uint" : type, Access::read});
@@ -48,7 +49,7 @@ class Writer {
     read_inputs(body);
     body.lines(shader_.body().text());
     std::string at = "i";
-    if (form_.output == Walk::strided) {
+    if (form_.output == AccessPattern::strided) {
       at = "at_0 * step_out_0";
       for (unsigned axis = 1; axis < form_.rank; ++axis)
         at += text(" + at_", axis, " * step_out_", axis);
@@ -137,7 +138,7 @@ class Writer {
   /// Reads x0 etc. at `i` and `further` on.
   void read_together(Lines& out, std::string_view suffix, unsigned further) const {
     for (unsigned k = 0; k < form_.inputs.size(); ++k) {
-      const bool linear = form_.inputs[k].walk == Walk::linear;
+      const bool linear = form_.inputs[k].pattern == AccessPattern::linear;
       const std::string at = further > 0 ? text("(i + ", further, "u);") : "(i);";
       out.line(parts_.arguments[k].type, " x", k, suffix, " = in_", k, linear ? at : "(0u);");
     }
@@ -148,7 +149,7 @@ class Writer {
     const auto call = [&](std::string_view member) {
       std::string out = "value_of(";
       for (unsigned k = 0; k < form_.inputs.size(); ++k) {
-        const bool vector = form_.inputs[k].walk == Walk::linear;
+        const bool vector = form_.inputs[k].pattern == AccessPattern::linear;
         out += text(k > 0 ? ", x" : "x", k, suffix, vector ? member : "");
       }
       return out + ")";
@@ -172,10 +173,11 @@ class Writer {
       out.push_back(text("size_", axis));
     for (unsigned k = 0; k < form_.inputs.size(); ++k) {
       if (form_.inputs[k].half) out.push_back(text("upper_", k));
-      for (unsigned axis = 0; form_.inputs[k].walk == Walk::strided && axis < form_.rank; ++axis)
+      for (unsigned axis = 0;
+           form_.inputs[k].pattern == AccessPattern::strided && axis < form_.rank; ++axis)
         out.push_back(text("step_", k, "_", axis));
     }
-    for (unsigned axis = 0; form_.output == Walk::strided && axis < form_.rank; ++axis)
+    for (unsigned axis = 0; form_.output == AccessPattern::strided && axis < form_.rank; ++axis)
       out.push_back(text("step_out_", axis));
   }
 
@@ -193,8 +195,8 @@ class Writer {
   }
 
   void read_input(Lines& out, unsigned k) const {
-    std::string at = form_.inputs[k].walk == Walk::linear ? "i" : "0u";
-    if (form_.inputs[k].walk == Walk::strided) {
+    std::string at = form_.inputs[k].pattern == AccessPattern::linear ? "i" : "0u";
+    if (form_.inputs[k].pattern == AccessPattern::strided) {
       at = text("at_0 * step_", k, "_0");
       for (unsigned axis = 1; axis < form_.rank; ++axis)
         at += text(" + at_", axis, " * step_", k, "_", axis);
@@ -326,8 +328,9 @@ void add_bytes(std::string& out, const T& value) {
 }  // namespace
 
 bool FusedForm::strided() const {
-  return output == Walk::strided || std::ranges::any_of(inputs, [](const FusedInput& input) {
-           return input.walk == Walk::strided;
+  return output == AccessPattern::strided ||
+         std::ranges::any_of(inputs, [](const FusedInput& input) {
+           return input.pattern == AccessPattern::strided;
          });
 }
 
@@ -336,8 +339,8 @@ std::uint32_t FusedForm::words(std::uint32_t own) const {
       own + program.leaves.uniforms * (precision == codegen::Precision::f64 ? 2 : 1);
   if (strided()) count += rank - 1;
   for (const FusedInput& input : inputs)
-    count += (input.half ? 1 : 0) + (input.walk == Walk::strided ? rank : 0);
-  return count + (output == Walk::strided ? rank : 0);
+    count += (input.half ? 1 : 0) + (input.pattern == AccessPattern::strided ? rank : 0);
+  return count + (output == AccessPattern::strided ? rank : 0);
 }
 
 std::uint32_t FusedForm::arguments() const {
@@ -354,7 +357,7 @@ std::string FusedForm::key() const {
   for (const ir::Id id : program.outputs) add_bytes(out, id);
   out += '|';
   for (const FusedInput& input : inputs) {
-    add_bytes(out, input.walk);
+    add_bytes(out, input.pattern);
     add_bytes(out, input.half);
   }
   add_bytes(out, output);

@@ -13,7 +13,7 @@
 namespace topograd::ops::detail {
 
 /// The element of an input or output for element i of a loop.
-enum class Walk : std::uint8_t {
+enum class AccessPattern : std::uint8_t {
   linear,   ///< element i
   scalar,   ///< element 0
   strided,  ///< by strides of the loop's axes
@@ -27,7 +27,7 @@ enum class Together : std::uint8_t {
 };
 
 struct FusedInput {
-  Walk walk = Walk::linear;
+  AccessPattern pattern = AccessPattern::linear;
   bool half = false;  ///< two f16 numbers per 32-bit word
 };
 
@@ -41,8 +41,8 @@ struct FusedForm {
   ir::Program program;
   codegen::Precision precision = codegen::Precision::f32;
   std::vector<FusedInput> inputs;
-  Walk output = Walk::linear;  ///< linear or strided; for maps
-  std::uint32_t rank = 1;      ///< number of axes of the loop, >= 1
+  AccessPattern output = AccessPattern::linear;  ///< linear or strided; for maps
+  std::uint32_t rank = 1;                        ///< number of axes of the loop, >= 1
   /// For maps with one output, without strided or f16 tensors.
   Together together = Together::one;
 

@@ -73,7 +73,7 @@ class Comparison {
   /// Records the first wrong number.
   void compare(const Kernel& kernel, const Columns& columns, const CheckedRunner& checked,
                const char* value) {
-    bool told = false;
+    bool reported = false;
     for (std::size_t i = 0; i < rows_.count; ++i) {
       const bool tiny_row = std::ranges::any_of(
           rows_.parameters, [&](const auto& c) { return is_tiny(static_cast<T>(c[i])); });
@@ -85,8 +85,8 @@ class Comparison {
         ++(answer.compare ? report_.compared : report_.undecided);
         const T got = static_cast<T>(columns[k][i]);
         const ir::Deviation found = deviation<T>(answer, got);
-        if (found.within || told) continue;
-        told = true;
+        if (found.within || reported) continue;
+        reported = true;
         report_.wrong.push_back({.runner = checked.runner,
                                  .composition = text(composition_, k % kernel.values),
                                  .what = k < kernel.values ? value : "derivative",

@@ -25,7 +25,7 @@ namespace {
 
 using runtime::Hash128;
 
-constexpr std::size_t kMostTold = 3;
+constexpr std::size_t kMostReported = 3;
 
 template <class T>
 void add(Hash128& hash, std::span<const T> values) {
@@ -207,13 +207,13 @@ SolveFacts facts_of(const SolverOptions& options, OptionScope scope) {
 
 std::string difference(const SolveFacts& here, const SolveFacts& there) {
   std::string text;
-  std::size_t told = 0, more = 0;
+  std::size_t reported = 0, more = 0;
   const auto tell = [&](const std::string& sentence) {
-    if (told == kMostTold) {
+    if (reported == kMostReported) {
       ++more;
       return;
     }
-    text += (told++ == 0 ? "" : "; ") + sentence;
+    text += (reported++ == 0 ? "" : "; ") + sentence;
   };
   for (const SolveFacts::Fact& fact : here.facts) {
     const auto other = std::ranges::find(there.facts, fact.what, &SolveFacts::Fact::what);

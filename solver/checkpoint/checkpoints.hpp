@@ -20,7 +20,7 @@
 
 namespace topograd {
 
-/// Facts in the order in which differences are told.
+/// Facts in the order in which differences are reported.
 struct SolveFacts {
   struct Fact {
     std::string what;   ///< "method", "numbers of residuals \"edge\""

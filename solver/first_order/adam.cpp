@@ -74,9 +74,9 @@ struct Looked {
 };
 
 /// Storage of points, gradients and their means, on the host or on an engine.
-class Walk {
+class Path {
  public:
-  virtual ~Walk() = default;
+  virtual ~Path() = default;
   virtual Looked begin() = 0;
   virtual Looked try_step(double rate) = 0;
   /// Makes the trial point the point and, if `best`, the caller's x by end() at the latest.
@@ -88,14 +88,14 @@ class Walk {
   virtual void end() {}
   /// Replaces end() after an exception.
   virtual void rescue() {}
-  /// Returns the walk that continues from here, or null.
-  virtual std::unique_ptr<Walk> next() { return nullptr; }
+  /// Returns the path that continues from here, or null.
+  virtual std::unique_ptr<Path> next() { return nullptr; }
 };
 
-class EngineWalk final : public Walk {
+class EnginePath final : public Path {
  public:
   /// Starts at the engine's point with the history of `rule`, which is not needed after begin().
-  EngineWalk(runtime::FirstOrderSteps& engine, std::span<double> x, const SolverOptions& options,
+  EnginePath(runtime::FirstOrderSteps& engine, std::span<double> x, const SolverOptions& options,
              const Rule& before)
       : engine_(engine), before_(before), best_(x), o_(options.first_order) {
     const bool sgd = options.method == Method::sgd;
@@ -166,9 +166,9 @@ class EngineWalk final : public Walk {
   bool improved_ = false;
 };
 
-class HostWalk final : public Walk {
+class HostPath final : public Path {
  public:
-  HostWalk(const Objective& objective, std::span<double> x, const SolverOptions& options,
+  HostPath(const Objective& objective, std::span<double> x, const SolverOptions& options,
            const StepsAt& steps_at)
       : objective_(objective),
         options_(options),
@@ -205,9 +205,9 @@ class HostWalk final : public Walk {
     record.list("best point", best_);
   }
   void point(std::span<double> x) override { std::copy(x_.begin(), x_.end(), x.begin()); }
-  std::unique_ptr<Walk> next() override {
+  std::unique_ptr<Path> next() override {
     runtime::FirstOrderSteps* const engine = steps_at_ ? steps_at_(x_) : nullptr;
-    return engine ? std::make_unique<EngineWalk>(*engine, best_, options_, rule_) : nullptr;
+    return engine ? std::make_unique<EnginePath>(*engine, best_, options_, rule_) : nullptr;
   }
 
  private:
@@ -221,8 +221,8 @@ class HostWalk final : public Walk {
 
 class FirstOrder {
  public:
-  FirstOrder(Walk& walk, const SolverOptions& options, Summary& summary, Checkpoints* checkpoints)
-      : walk_(&walk),
+  FirstOrder(Path& path, const SolverOptions& options, Summary& summary, Checkpoints* checkpoints)
+      : path_(&path),
         summary_(summary),
         checkpoints_(checkpoints),
         control_(options, summary),
@@ -230,7 +230,7 @@ class FirstOrder {
         least_rate_(kLeastRate * rate_) {}
 
   void run(BestElsewhere* elsewhere) {
-    const BestElsewhere::Scope ahead(elsewhere, [this] { walk_->end(); });
+    const BestElsewhere::Scope ahead(elsewhere, [this] { path_->end(); });
     try {
       move();
       const Looked start = begin();
@@ -245,9 +245,9 @@ class FirstOrder {
         iterate();
         save();
       }
-      walk_->end();
+      path_->end();
     } catch (...) {
-      walk_->rescue();
+      path_->rescue();
       throw;
     }
     // Iterations describe the sequence of points, the summary the one that is kept.
@@ -256,7 +256,7 @@ class FirstOrder {
 
  private:
   void transfer(ir::StateRecord& record) {
-    walk_->transfer(record);
+    path_->transfer(record);
     record.value("learning rate", rate_);
     record.value("best cost", best_cost_);
   }
@@ -264,24 +264,24 @@ class FirstOrder {
     if (checkpoints_ == nullptr) return;
     checkpoints_->look(
         control_.finished(), [this](ir::StateRecord& record) { transfer(record); },
-        [this](std::span<double> x) { walk_->point(x); });
+        [this](std::span<double> x) { path_->point(x); });
   }
 
   Looked begin() {
     const Stopwatch watch(summary_.times.evaluation_seconds);
-    return walk_->begin();
+    return path_->begin();
   }
   Looked try_step() {
     const Stopwatch watch(summary_.times.evaluation_seconds);
-    return walk_->try_step(rate_);
+    return path_->try_step(rate_);
   }
 
-  /// Returns true if another walk continues; the old one lives until the new one has begun.
+  /// Returns true if another path continues; the old one lives until the new one has begun.
   bool move() {
-    std::unique_ptr<Walk> next = walk_->next();
+    std::unique_ptr<Path> next = path_->next();
     if (!next) return false;
     moved_ = std::move(next);
-    walk_ = moved_.get();
+    path_ = moved_.get();
     return true;
   }
 
@@ -292,22 +292,22 @@ class FirstOrder {
     iteration.cost_change = cost_ - trial.cost;
     cost_ = trial.cost;
     gradient_ = trial.gradient;
-    walk_->keep(cost_ < best_cost_);
+    path_->keep(cost_ < best_cost_);
     best_cost_ = std::min(best_cost_, cost_);
     control_.accepted(iteration, cost_, gradient_, 0, Settling::never);
   }
 
   void refuse(IterationSummary& iteration) {
     iteration.step_is_nonfinite = true;
-    walk_->forget();
+    path_->forget();
     rate_ /= 2;
     control_.rejected(iteration, gradient_);
     if (!control_.finished() && rate_ < least_rate_)
       control_.finish(Termination::FAILURE, "every step leads to values that are not finite");
   }
 
-  Walk* walk_;
-  std::unique_ptr<Walk> moved_;
+  Path* path_;
+  std::unique_ptr<Path> moved_;
   Summary& summary_;
   Checkpoints* checkpoints_;
   DescentControl control_;
@@ -326,8 +326,8 @@ void minimize_first_order(const Objective& objective, std::span<double> x,
 void minimize_first_order(const Objective& objective, std::span<double> x,
                           const SolverOptions& options, Summary& summary, const StepsAt& steps_at,
                           BestElsewhere* elsewhere, Checkpoints* checkpoints) {
-  HostWalk walk(objective, x, options, steps_at);
-  FirstOrder(walk, options, summary, checkpoints).run(elsewhere);
+  HostPath path(objective, x, options, steps_at);
+  FirstOrder(path, options, summary, checkpoints).run(elsewhere);
 }
 
 }  // namespace topograd

@@ -148,9 +148,9 @@ void Measurements::learn_kernel(const TaskShape& task, std::size_t target, const
   if (known && !run.settled && run.us < kShortMicroseconds && !is_eighth(outcomes_)) return;
   const History::Recorded recorded = history.record(task.work(), run.us, options_, run.settled);
   // Updates the training row when the median changes much: at samples 1, 2, 4, ..., and on drift.
-  const bool told = recorded.verdict == History::Verdict::normal &&
-                    std::has_single_bit(history.samples(size_class(task.work())));
-  if (told || recorded.verdict == History::Verdict::drift) {
+  const bool is_new = recorded.verdict == History::Verdict::normal &&
+                      std::has_single_bit(history.samples(size_class(task.work())));
+  if (is_new || recorded.verdict == History::Verdict::drift) {
     t.training.keep({task.kernel, std::string(task.operation), task.work(), task.features,
                      history.at(task.work()).us});
   }

@@ -99,13 +99,13 @@ void check_loops(const Input& input, const std::string& file) {
 
 /// Says once on the standard error output, in every mode, what --skip-unknown skipped.
 void tell_skipped(const G2oNotes& notes, const std::string& file) {
-  static std::atomic<bool> told = false;
+  static std::atomic<bool> reported = false;
   std::string tags;
   for (const G2oNotes::Skipped& skipped : notes.skipped)
     if (!skipped.known)
       tags +=
           (tags.empty() ? "" : ", ") + count(skipped.lines, "line", "lines") + " of " + skipped.tag;
-  if (!tags.empty() && !told.exchange(true))
+  if (!tags.empty() && !reported.exchange(true))
     std::fprintf(stderr, "%s: --skip-unknown skipped %s\n", file.c_str(), tags.c_str());
 }
 

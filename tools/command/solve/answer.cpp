@@ -90,15 +90,16 @@ std::vector<std::string> labels_of_all(const Problem& problem, std::span<const s
   for (const std::uint64_t row : rows) asked += std::to_string(row) + " ";
   std::istringstream wanted(shares.gather(asked).front());
   const Before earlier = before(problem, shares);
-  std::string told;  // a line for each row that is here
+  std::string lines_here;  // a line for each row that is here
   std::uint64_t k = 0;
   for (std::uint64_t row = 0; wanted >> row; ++k) {
     if (row < earlier.rows || row >= earlier.rows + problem.residual_count()) continue;
     const auto of = [&](const Place& located) { return earlier.of(problem, located); };
-    told += std::to_string(k) + " " + label_in_problem(problem, row - earlier.rows, of) + "\n";
+    lines_here +=
+        std::to_string(k) + " " + label_in_problem(problem, row - earlier.rows, of) + "\n";
   }
   std::vector<std::string> out(k);
-  for (const std::string& lines : shares.gather(told)) {
+  for (const std::string& lines : shares.gather(lines_here)) {
     std::istringstream in(lines);
     for (std::string line; std::getline(in, line);) {
       const std::size_t space = line.find(' ');

@@ -52,7 +52,7 @@ Times time_on(const ops::Device& device, int samples, const std::function<void()
       work();
       backend.synchronise();
     });
-    backend.clock().end([&](std::optional<double> told) { by_clock = told.value_or(0); });
+    backend.clock().end([&](std::optional<double> measured) { by_clock = measured.value_or(0); });
     backend.synchronise();
     sampled += us;
     wall.push_back(us);
