@@ -264,6 +264,21 @@ void Worker<T>::bind(const TileKernel<T>& kernel, const Binding<T>& binding, std
   }
 }
 
+namespace {
+
+/// The numbers of `length` instances from `first` on.
+template <class T>
+void load(const TileOps<T>& ops, const GatherSource<T>& source, std::size_t first,
+          std::size_t length, T* out) {
+  if (source.index == nullptr) {
+    std::fill_n(out, length, *source.from);
+  } else {
+    ops.gather(out, source.from, source.index + first, length);
+  }
+}
+
+}  // namespace
+
 template <class T>
 void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std::size_t first,
                     std::size_t n) {
@@ -304,15 +319,9 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
         if (in.output != Instruction::kNoOutput && streams(in.output)) store(in.output, out);
         break;
       }
-      case Instruction::Action::Load: {
-        const GatherSource<T>& source = binding.gathers[in.a];
-        if (source.index == nullptr) {
-          std::fill_n(reg(in.out), length, *source.from);
-        } else {
-          ops.gather(reg(in.out), source.from, source.index + first, length);
-        }
+      case Instruction::Action::Load:
+        load(ops, binding.gathers[in.a], first, length, reg(in.out));
         break;
-      }
       case Instruction::Action::Store: store(in.out, at(in.a)); break;
     }
   }
