@@ -19,7 +19,7 @@ class CommandVulkan : public VulkanTest {
   static nlohmann::json solve_arap(const std::string& arguments) {
     const TemporaryDir folder;
     const std::string json = folder.path() / "report.json";
-    const CommandResult result = topograd("solve arap --json '" + json + "' " + arguments);
+    const CommandResult result = topograd("solve arap --quiet --json '" + json + "' " + arguments);
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_TRUE(result.is_silent()) << result.err;
     return read_json(json);

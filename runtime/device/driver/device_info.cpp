@@ -18,7 +18,7 @@ namespace {
 
 // One counter for all loops of an invocation, against hangs (Mesa 22.3.6; not queryable).
 constexpr std::uint32_t kLlvmpipeLoopIterations = 65535;
-constexpr std::uint64_t kSwiftshaderInstructions = 300'000;
+constexpr std::uint64_t kSwiftshaderInstructions = 188'000;
 
 std::string vendor_name(std::uint32_t id) {
   switch (id) {

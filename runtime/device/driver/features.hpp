@@ -53,7 +53,8 @@ struct Limits {
   /// leaves loops after 65,535; other devices have no such limit.
   std::uint32_t max_loop_iterations = ~std::uint32_t{0};
   /// Largest number of instructions of a kernel, with all calls inlined. SwiftShader's compiler
-  /// ends the process at 324,000, and takes 261,000; other devices have no such limit.
+  /// ended the process at 189,000 of one kernel, and took 261,000 of another; other devices have no
+  /// such limit.
   std::uint64_t max_inlined_instructions = ~std::uint64_t{0};
   double timestamp_period_ns = 0;  ///< nanoseconds per timestamp tick
 };

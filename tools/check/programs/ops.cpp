@@ -188,7 +188,18 @@ void sweep(ir::Op op, const Options& options, std::span<const CheckedBackend> ba
   const Sweep<T> made(op, options);
   for (const CheckedBackend& backend : backends) {
     if (backend.runner->precision() != kPrecision) continue;
-    report.results.push_back(made.run(backend));
+    try {
+      report.results.push_back(made.run(backend));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Unsupported) throw;
+      report.results.push_back({.op = std::string(ir::info(op).name),
+                                .backend = std::string(name(backend.runner->backend())),
+                                .device = backend.runner->device(),
+                                .precision = kPrecision,
+                                .value = {},
+                                .derivative = {},
+                                .refused = error.what()});
+    }
     report.broken += report.results.back().value.broken + report.results.back().derivative.broken;
   }
 }

@@ -30,7 +30,8 @@ struct OpResult {
   /// For the value, in ulp; 0 for composite ops, which are as exact as their parts.
   double bound = 0;
   Worst value;
-  Worst derivative;  ///< derivative by any operand
+  Worst derivative;     ///< derivative by any operand
+  std::string refused;  ///< why the device does not take the op's kernel; then nothing is compared
 };
 
 /// One basic operation of f64 on one backend, compared with the host's to the bit.

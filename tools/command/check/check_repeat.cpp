@@ -320,7 +320,9 @@ void add_hashes(const PortableRow& row, PortableProblem& made, ordered_json& out
   hashes = {{"name", row.name}, {"rows", rows_of(at)}, {"sums", sums_of(at)}};
   runtime::EngineCounts counts = at.report();
   hashes["solve"] = solve_of(made, counts);
-  hashes["kernels"] = {{"cpu", counts.kernels_on_cpu}, {"device", counts.kernels_on_device}};
+  hashes["kernels"] = {{"backend", name(made.options.backend)},
+                       {"cpu", counts.kernels_on_cpu},
+                       {"device", counts.kernels_on_device}};
 }
 
 /// All problems, or the one that is asked for.
@@ -461,6 +463,7 @@ ordered_json portable_report(const PortableArguments& arguments) {
 std::string portable_text(const ordered_json& report) {
   std::string text;
   for (const ordered_json& where : report["places"]) text += where.get<std::string>() + "\n";
+  const std::string_view vulkan = name(Backend::vulkan);
   for (const auto& [name, row] : report["results"].items()) {
     std::string line = name;
     line.resize(22, ' ');
@@ -477,7 +480,7 @@ std::string portable_text(const ordered_json& report) {
     for (const auto& [where, kernels] : row["kernels"].items()) {
       const auto here = kernels["cpu"].get<std::uint64_t>();
       const auto there = kernels["device"].get<std::uint64_t>();
-      if (here > 0 && there > 0)
+      if (here > 0 && kernels["backend"] == vulkan)
         line += "; " + std::to_string(here) + " of " + std::to_string(here + there) +
                 " kernels on the CPU: " + where;
     }
