@@ -334,17 +334,17 @@ void Summation::declare_totals(Shader& shader, std::size_t count) const {
   const bool pairs = precision_ == Precision::f32;
   const std::string type = pairs ? "vec2" : "double";
   if (pairs) declare_pair_function(shader, "compensated_add", workgroup_size_);
-  const TotalsText text = totals_text(count, type, workgroup_size_, use_subgroups_);
+  const TotalsText lines = totals_text(count, type, workgroup_size_, use_subgroups_);
   shader.declare("workgroup_totals",
                  substitute((use_subgroups_ ? kSubgroupTotals : kTotals).substr(1),
                             {{"T", type},
                              {"numbers", std::to_string(count * workgroup_size_)},
                              {"half", unsigned_literal(workgroup_size_ / 2)},
-                             {"arguments", text.arguments},
-                             {"subgroups", text.subgroups},
-                             {"store", text.store},
-                             {"load", text.load},
-                             {"add", text.add},
+                             {"arguments", lines.arguments},
+                             {"subgroups", lines.subgroups},
+                             {"store", lines.store},
+                             {"load", lines.load},
+                             {"add", lines.add},
                              {"step", tree_step(count, pairs, workgroup_size_)}}));
 }
 

@@ -164,8 +164,9 @@ bool replace_file(const std::string& path, std::span<const std::byte> bytes);
 /// failure; except when written in place, the old contents are kept then.
 bool write_output_file(const std::string& path, std::span<const std::byte> bytes);
 
-/// What write_output_file() would write, for comparisons: equal for two names of one file, also
-/// through links. "" for devices, which accept several outputs. "-" is standard output.
+/// Names the file that write_output_file() would write, for comparisons: the result is equal for
+/// two names of one file, also through links. "" for devices, which accept several outputs. "-" is
+/// standard output.
 std::string output_identity(const std::string& path);
 
 /// True if standard output is a terminal.

@@ -135,7 +135,7 @@ TEST(ComponentRoute, WhatMakesTheDeviceLessAttractive) {
         less([](RouteFacts& f) { f.threads *= 2; });
         less([](RouteFacts& f) { f.opened = false; });
         less([](RouteFacts& f) { f.kernels_made = false; });
-        // Those in f64 are shorter to check.
+        // The host checks a component in less time if the device was in f64.
         less([](RouteFacts& f) {
           f.host_checks = false;
           f.device->precision = Precision::f64;

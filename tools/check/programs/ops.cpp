@@ -127,6 +127,19 @@ class Sweep {
         .precision = backend.runner->precision(),
         .points = rows_.count,
         .bound = sizeof(T) == sizeof(float) ? ir::info(op_).ulp_f32 : ir::info(op_).ulp_f64};
+    try {
+      compare(backend, result);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Unsupported) throw;
+      result.points = 0;
+      result.value = result.derivative = {};
+      result.refused = error.what();
+    }
+    return result;
+  }
+
+ private:
+  void compare(const CheckedBackend& backend, OpResult& result) const {
     const runtime::Columns values = backend.runner->run(value_, rows_);
     for (std::size_t i = 0; i < rows_.count; ++i) {
       if (!values_.empty() && values_[i].tiny && !backend.keeps_subnormals) continue;
@@ -144,10 +157,8 @@ class Sweep {
         note(result.derivative, runtime::deviation<T>(answer, got), got, i, backend);
       }
     }
-    return result;
   }
 
- private:
   static std::vector<std::uint32_t> slots(ir::Op op) {
     std::vector<std::uint32_t> all;
     for (int k = 0; k < ir::arity(op); ++k) all.push_back(static_cast<std::uint32_t>(k));
@@ -188,18 +199,7 @@ void sweep(ir::Op op, const Options& options, std::span<const CheckedBackend> ba
   const Sweep<T> made(op, options);
   for (const CheckedBackend& backend : backends) {
     if (backend.runner->precision() != kPrecision) continue;
-    try {
-      report.results.push_back(made.run(backend));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::Unsupported) throw;
-      report.results.push_back({.op = std::string(ir::info(op).name),
-                                .backend = std::string(name(backend.runner->backend())),
-                                .device = backend.runner->device(),
-                                .precision = kPrecision,
-                                .value = {},
-                                .derivative = {},
-                                .refused = error.what()});
-    }
+    report.results.push_back(made.run(backend));
     report.broken += report.results.back().value.broken + report.results.back().derivative.broken;
   }
 }

@@ -123,15 +123,15 @@ void check_ops(const CheckArguments& arguments) {
                                  {"value", describe(r.value)},
                                  {"derivative", describe(r.derivative)}});
     char line[160];
+    std::snprintf(line, sizeof line, "%-12s %-7s %-4s ", r.op.c_str(), r.backend.c_str(),
+                  name(r.precision).data());
+    text += line;
     if (!r.refused.empty()) {
       report["results"].back()["refused"] = r.refused;
-      std::snprintf(line, sizeof line, "%-12s %-7s %-4s  refused: ", r.op.c_str(),
-                    r.backend.c_str(), name(r.precision).data());
-      text += line + r.refused + "\n";
+      text += " refused: " + r.refused + "\n";
       continue;
     }
-    std::snprintf(line, sizeof line, "%-12s %-7s %-4s %8.3g  %8.3g   %8.3g%s\n", r.op.c_str(),
-                  r.backend.c_str(), name(r.precision).data(), r.bound, r.value.ulp,
+    std::snprintf(line, sizeof line, "%8.3g  %8.3g   %8.3g%s\n", r.bound, r.value.ulp,
                   r.derivative.ulp, r.value.broken + r.derivative.broken > 0 ? "  BROKEN" : "");
     text += line;
   }
