@@ -110,8 +110,8 @@ int widest_instructions() {
 }
 
 int instructions() {
-  static const int found = widest_instructions();
-  return found;
+  static const int kWidest = widest_instructions();
+  return kWidest;
 }
 
 /// True if the system gives large pages on request.

@@ -84,12 +84,12 @@ void broadcast(Layout& layout, const Shape& shape) {
 /// tables; the system's pages for them take longer than what is written to them. Nothing else
 /// depends on it. The block's own pages are never touched.
 void keep_freed_blocks() {
-  static const bool kept = [] {
+  static const bool kKept = [] {
     void* volatile block = std::malloc(std::size_t{8} << 20);
     std::free(block);
     return true;
   }();
-  static_cast<void>(kept);
+  static_cast<void>(kKept);
 }
 
 /// A graph, and the ops by name.
