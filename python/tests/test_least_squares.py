@@ -18,6 +18,7 @@ import numpy as np
 import scipy.optimize
 from scipy.sparse import csr_matrix, issparse
 from scipy.spatial.transform import Rotation
+from scipy.special import erf
 
 import topograd
 from topograd._least_squares import _Arguments
@@ -414,6 +415,58 @@ class AgainstScipy(unittest.TestCase):
             with self.subTest(rate=rate):
                 self.assertTrue(got.success, got.message)
                 self.assertLessEqual(got.cost, (1 + 1e-6) * np.sum(y[1:] ** 2) / 2)
+
+    def test_a_plateau_is_no_success(self):
+        """Where the library's summary says FAILURE or NO_CONVERGENCE, or unknowns have moved to where the
+        residuals do not depend on them, a gradient that vanishes is no minimum: in any units."""
+        t, s = np.linspace(0.1, 5, 30), np.linspace(-2, 6, 50)
+        step, level = 3 / (1 + np.exp(-2 * (s - 1.5))), 2.1 * (1 + erf(t - 2.4))
+        bell, fall = 1.5946 * np.exp(-(((t - 2.1119) / 2.3655) ** 2)), 2.1558 * np.exp(-0.5456 * t) + 0.9336
+        rise = 2.1 / (1 + np.exp(-1.3586 * (t - 2.2139)))
+        problems = {
+            "failure": (lambda p: 1.5 + 1.5 * np.tanh(s - p[0]) - step, [9.0]),
+            "level": (lambda p: p[0] * (1 + erf((t - p[1]) / p[2])) - level, [0.0233, 2.2688, 0.9997]),
+            "no derivatives": (lambda p: p[0] / (1 + np.exp(-p[1] * (s - p[2]))) - step, [-0.05, -0.1, 0.05]),
+            "bell": (lambda p: p[0] * np.exp(-(((t - p[1]) / p[2]) ** 2)) - bell, [1e-9, 1e-9, 1.5577]),
+            "far": (lambda p: p[0] * np.exp(-p[1] * t) + p[2] - fall, [1e-30, 1e-30, 0.2167]),
+        }
+        for (name, (f, start)), unit in itertools.product(problems.items(), (1e-9, 1.0, 1e9)):
+            with self.subTest(name, unit=unit), np.errstate(all="ignore"):
+                got = topograd.least_squares(lambda x: unit * f(x), start, options={"fallback": False})
+                self.assertFalse(got.success, got.cost)
+                got = topograd.least_squares(lambda x: unit * f(x), start)
+                self.assertTrue(got.cost < 1e-20 * unit**2 or not got.success, got)
+        # CONVERGENCE, too, is a reason to ask SciPy where unknowns have run away from such starts.
+        for f, start in ((lambda p: p[0] / (1 + np.exp(-p[1] * (t - p[2]))) - rise, [1e-17, 0.4689, 2.4909]),
+                         (lambda p: p[0] * np.exp(-(((t - p[1]) / p[2]) ** 2)) - bell, [1e-30, 1e-30, 1.5577])):
+            got = topograd.least_squares(f, start)
+            self.assertTrue(got.success)
+            self.assertLess(got.cost, 1e-20)
+        # No plateau: an unknown that no row reads, an offset of nothing, a flat minimum, a perfect fit.
+        for f, start in ((lambda p: np.array([p[0] - 1, p[0] + 1]) + 0 * p[1], [3.0, 2.0]),
+                         (lambda p: p[0] * t + p[1] - t - 0.01 * np.cos(37 * t), [2.0, 1e-17]),
+                         (lambda p: np.array([p[0] ** 2 + 1, p[1] - 2]), [1.0, 1.0]),
+                         (lambda p: p[0] * np.exp(-p[1] * t) + p[2] - 3, [1.0, 1.0, 1.0])):
+            for scale in (1e-9, 1.0, 1e9):
+                got = topograd.least_squares(lambda x: scale * f(x), start, options={"fallback": False})
+                self.assertTrue(got.success, got)
+
+    def test_success_at_a_limit_looks_along_all_directions(self):
+        """Osborne's problem from 100 times its start: no column sees what nearly parallel ones hide."""
+        t = np.arange(33) * 10.0
+        y = np.array([844, 908, 932, 936, 925, 908, 881, 850, 818, 784, 751, 718, 685, 658, 628, 603, 580, 558, 538,
+                      522, 506, 490, 478, 467, 457, 448, 438, 431, 424, 420, 414, 411, 406]) / 1000
+        with np.errstate(all="ignore"):
+            got = topograd.least_squares(
+                lambda x: y - (x[0] + x[1] * np.exp(-x[3] * t) + x[2] * np.exp(-x[4] * t)),
+                [50.0, 150.0, -100.0, 1.0, 2.0], options={"fallback": False})
+        self.assertTrue(not got.success or got.cost < 2.74e-5, got)
+        # A limit that comes where the residuals are orthogonal to the Jacobian is no failure.
+        line = np.polyfit(t, y, 1)
+        for unit in (1e-6, 1.0, 1e6):
+            for start, solved in ((line, True), (0.5 * line, False)):
+                fit = topograd.least_squares(lambda x: unit * (x[0] * t + x[1] - y), start, max_nfev=1)
+                self.assertEqual(fit.success, solved, fit)
 
     def test_success_in_a_ball_is_a_minimum(self):
         """An array as x_scale limits steps, which says nothing about where a solve may end."""

@@ -54,6 +54,16 @@ _MOST_GAIN, _MOST_OPERATIONS = 0.005, 2_000_000
 _STILL, _MOST_STILL, _BESIDE, _TINY = 1e-4, 4, 0.01, 1e-300
 #: Cosine between the residuals and a column of the Jacobian below which a gradient has vanished.
 _MOST_COSINE = 1e-6
+#: The same beside gtol, and the largest that a gtol may ask for.
+_COSINES_OF_GTOL, _LARGEST_COSINE = 100, 1e-2
+#: Share of the residuals below which an unknown of its own size may have no effect on them, share of them
+#: by which it is then moved, and the factor by which the change may miss what the derivative promises.
+_FAINT, _MOVED, _LINEAR = 1e-6, 1e-3, 2.0
+#: Factor from the start of an unknown from which on it has run away, and share of the largest singular value of
+#: the Jacobian below which a direction is lost.
+_FAR, _LOST_RANK = 1e8, 1e-10
+#: The end of a solve that was led to where the residuals no longer depend on an unknown.
+_FLAT = "the residuals hardly depend on x[{}] near the result: this is no minimum"
 #: Dampings of the steps that are tried where steps changed nothing, the most unknowns that are also
 #: moved one by one, and how many times a tolerance these steps must gain.
 _DAMPINGS, _MOST_ALONE, _MOST_OVER_TOLERANCE = (1.0, 1e2, 1e4, 1e6), 32, 10
@@ -459,16 +469,20 @@ def _optimality(a: _Arguments, x: np.ndarray, g: np.ndarray) -> float:
 
 
 def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimality: float,
-            has_vanished: Callable[[], bool]) -> int:
+            is_perfect: Callable[[], bool], has_vanished: Callable[[], bool]) -> int:
     """The condition that ended the solve, as SciPy numbers them; -1 if there is none.
 
-    At a limit, a gradient below a gtol of the default's size may only say that numbers are small.
+    Where the library's summary says FAILURE or NO_CONVERGENCE, a small gradient is no reason for success: it
+    vanishes on a plateau, too. At a limit of steps, the residuals must be orthogonal to the Jacobian.
     """
-    if optimality <= a.gtol and (termination != "NO_CONVERGENCE" or a.gtol > _GTOL or has_vanished()):
+    if termination not in ("CONVERGENCE", "USER_SUCCESS"):
+        limited = termination == "NO_CONVERGENCE" and len(steps) >= _limit(a)
+        if is_perfect() or limited and has_vanished():
+            return 1
+        return 0 if limited else -1
+    if optimality <= a.gtol:
         return 1
-    if termination == "NO_CONVERGENCE":
-        return 0 if len(steps) >= _limit(a) else -1
-    if termination not in ("CONVERGENCE", "USER_SUCCESS") or not math.isfinite(optimality):
+    if not math.isfinite(optimality):
         return -1
     accepted = [s for s in steps[1:] if s.successful]
     last = steps[-1]
@@ -483,15 +497,95 @@ def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimali
     return 2
 
 
+def _weighted(a: _Arguments, f: np.ndarray, jacobian: Any) -> tuple[Any, np.ndarray]:
+    """The Jacobian of a result without the factors of its rows, and the residuals, each with the square root
+    of the loss's slope."""
+    if a.loss == "linear":
+        return jacobian, f
+    weights = np.sqrt(_rho(a, f)[1])
+    factors = weights / _row_scales(a, f)
+    rows = jacobian.multiply(factors[:, np.newaxis]) if issparse(jacobian) else jacobian * factors[:, np.newaxis]
+    return rows, f * weights
+
+
 def _has_vanished(a: _Arguments, x: np.ndarray, f: np.ndarray, gradient: np.ndarray, jacobian: Any) -> bool:
-    """True if the gradient is below gtol, and not only because all numbers are small: the residuals
-    are orthogonal to the columns of the Jacobian."""
-    if not _optimality(a, x, gradient) <= a.gtol:
-        return False
-    free = _free(a, x, gradient)
+    """True if the residuals are orthogonal to what the Jacobian spans, up to gtol without units and to
+    rounding; False if a column is zero, which is orthogonal to everything."""
+    jacobian, f = _weighted(a, f, jacobian)
+    free = np.flatnonzero(_free(a, x, gradient))
     squares = (jacobian.multiply(jacobian) if issparse(jacobian) else jacobian * jacobian).sum(axis=0)
-    lengths = np.sqrt(np.asarray(squares).ravel()) * np.linalg.norm(f)
-    return bool(np.all(np.abs(gradient[free]) <= _MOST_COSINE * lengths[free]))
+    lengths, size = np.sqrt(np.asarray(squares).ravel())[free], float(np.linalg.norm(f))
+    most = max(min(_MOST_COSINE, _COSINES_OF_GTOL * a.gtol), min(a.gtol, _LARGEST_COSINE))
+    if not (np.isfinite(lengths).all() and (lengths > 0).all() and 0 < size < np.inf):
+        return False
+    if not np.all(np.abs(gradient[free]) <= most * lengths * size):
+        return False
+    if issparse(jacobian) or f.size * free.size**2 > _MOST_OPERATIONS:
+        return True
+    # Columns that are nearly combinations of others hide a direction from each of the cosines.
+    directions, shares, _ = np.linalg.svd(jacobian[:, free] / lengths, full_matrices=False)
+    known = shares > max(f.size, free.size) * _EPS * shares[0]
+    cosines = np.abs(f @ directions[:, known]) / size
+    return bool(np.all(cosines <= most + 10 * _EPS * shares[0] / shares[known]))
+
+
+def _flat_unknown(a: _Arguments, x: np.ndarray, f: np.ndarray, jacobian: Any, depends: Callable,
+                  evaluate: Callable) -> int | None:
+    """An unknown on which the residuals hardly depend at x, though they do elsewhere; None if there is none.
+
+    Its derivative promises a change of the residuals that a step of this length does not bring on one side:
+    on a plateau. Neither its unit nor its size says that, which is nothing for an offset near zero.
+
+      depends  depends() gives the numbers of the unknowns that rows read
+    """
+    columns = abs(jacobian)
+    largest = columns.max(axis=0) if isinstance(columns, np.ndarray) else columns.max(axis=0).toarray().ravel()
+    size = float(abs(f).max())
+    is_faint = largest * abs(x) <= _FAINT * size
+    if not is_faint.any() or _has_no_residuals(a, x, f, jacobian):
+        return None
+    faint = np.flatnonzero(is_faint & (a.lower < x) & (x < a.upper))
+    cost = _cost(a, f)
+
+    def outcome(k: int, step: float) -> tuple[float, float]:
+        """The largest change of a residual, and the cost."""
+        beside = x.copy()
+        beside[k] = min(max(x[k] + step, a.lower[k]), a.upper[k])
+        try:
+            with np.errstate(all="ignore"):
+                there = evaluate(beside)
+        except (ArithmeticError, ValueError):  # it has no value there
+            return math.inf, math.inf
+        return float(np.max(np.abs(there - f))), _cost(a, there)
+
+    for k in np.intersect1d(faint, depends()):
+        if largest[k] == 0:
+            if x[k] == 0:  # a kink or a square, which is looked at elsewhere
+                continue
+            if max(_length_that_changes(lambda by: outcome(k, side * by)[0] / size) for side in (1.0, -1.0)) > 0:
+                return int(k)
+            continue
+        promised = _MOVED * size
+        step = promised / largest[k]
+        if not math.isfinite(step):
+            return int(k)
+        sides = [outcome(k, step), outcome(k, -step)]
+        is_linear = all(promised / _LINEAR <= change <= promised * _LINEAR for change, _ in sides)
+        if not is_linear and not all(there > cost for _, there in sides):
+            return int(k)
+    return None
+
+
+def _has_run_away(a: _Arguments, x: np.ndarray, jacobian: Any) -> bool:
+    """True if an unknown is many times as large as at its start, where the Jacobian has lost its rank."""
+    far = abs(x) > _FAR * abs(a.x0)
+    if not far.any() or not (far & (a.x0 != 0)).any() or issparse(jacobian) or jacobian.size * x.size > _MOST_OPERATIONS:
+        return False
+    lengths = np.linalg.norm(jacobian, axis=0)
+    if not ((lengths > 0) & (lengths < np.inf)).all():
+        return True
+    shares = np.linalg.svd(jacobian / lengths, compute_uv=False)
+    return bool(shares[-1] < _LOST_RANK * shares[0])
 
 
 def _limit(a: _Arguments) -> int:
@@ -700,21 +794,36 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
                 else solver.gradient(unknowns) / a.scale)
     optimality = _optimality(a, x, gradient)
     stopped = called is not None and called.stopped
+    at_hand = functools.cache(lambda: jacobian() if at_end is None else at_end)
     status = -2 if stopped else _status(a, core.termination, steps, unknowns, optimality,
-                                        lambda: _has_vanished(a, x, f, gradient,
-                                                              jacobian() if at_end is None else at_end))
+                                        lambda: _has_no_residuals(a, x, f, at_hand()),
+                                        lambda: _has_vanished(a, x, f, gradient, at_hand()))
+    message, flat = core.message if status == -1 else _MESSAGES[status], None
+    converged = core.termination == "CONVERGENCE"
+    if status not in (-2, 0) and not (converged and at_end is None):
+        flat = _flat_unknown(a, x, f, at_hand(), lambda: np.unique(values.jacobian(unknowns)[1]), evaluate)
+    if flat is not None and not converged:
+        status, message = 0 if len(steps) >= _limit(a) else -1, _FLAT.format(flat)
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
         active_mask=_active(a, x), nfev=len(steps),
         njev=core.accepted + 1, status=status,
-        message=core.message if status == -1 else _MESSAGES[status],
+        message=message,
         success=status > 0, summary=summary,
     )
     object.__setattr__(result, "jacobian", jacobian)
     object.__setattr__(result, "held", a.held)
+    object.__setattr__(result, "is_flat", flat is not None or converged and at_end is not None and
+                       _has_run_away(a, x, at_end))
     if at_end is not None:
         result["jac"] = at_end
     return result
+
+
+def is_flat(found: OptimizeResult) -> bool:
+    """True if the residuals hardly depend on an unknown at a result, though they do elsewhere, or if unknowns
+    have run away: a reason to ask SciPy, too."""
+    return bool(found.__dict__.get("is_flat"))
 
 
 def _read(a: _Arguments, fun: Callable, args: tuple, kwargs: dict, f0: np.ndarray) -> Any:
@@ -860,9 +969,10 @@ def least_squares(
         For a backend or a device that is named in `options` and cannot be had.
 
     A solve that cannot go on, because derivatives are not finite, is repeated by SciPy's way, or has
-    status -1 with {'fallback': False}. So is a small one that takes 100 n evaluations, where
-    `max_nfev` is not given; the lower cost is returned. At a kink, such as that of a break point which
-    is an unknown, success says that no small step lowers the cost; the gradient is that of one side.
+    status -1 with {'fallback': False}. So is one whose summary says NO_CONVERGENCE, or whose residuals no
+    longer depend on an unknown, however small the gradient is there; and a small one that takes 100 n
+    evaluations, where `max_nfev` is not given; the lower cost is returned. At a kink, such as that of a break
+    point which is an unknown, success says that no small step lowers the cost; the gradient is that of one side.
     """
     started = time.perf_counter()
     found: Result | None = None
@@ -903,8 +1013,8 @@ def least_squares(
                 found = _with_other_grids(a, found, fun, args, keywords, evaluate, given, until)
         if kept is not None and found is not None:
             _reuse.traces.put(reading, kept)
-        unfinished = found is not None and (found["status"] == -1 or (
-            found["status"] == 0 and max_nfev is None and seconds < _MOST_AFTER))
+        unfinished = found is not None and (found["status"] == -1 or max_nfev is None and seconds < _MOST_AFTER and (
+            found["status"] == 0 or found["success"] and is_flat(found)))
         if found is not None and not (unfinished and falls_back):
             for location, advice in trace.slow:
                 warnings.warn(f"slow to trace at {location}: {advice}", stacklevel=2)
@@ -936,13 +1046,15 @@ def least_squares(
     if not falls_back:
         raise TracingError(reason)
     if verbose:
-        what = "Not converged" if found is not None and found["status"] == 0 else "Not traced"
+        what = "Not converged" if found is not None and found["status"] >= 0 else "Not traced"
         print(f"{what}: {reason}. SciPy with differences.")
     scipys = _by_scipy(fun, a, bounds, x_scale, diff_step, tr_solver, tr_options, jac_sparsity, args,
                        keywords, workers)
     if found is None:
         return scipys
     if found["status"] == 0 and not scipys.cost < found["cost"]:
+        return found
+    if found["success"] and not scipys.cost < (1 - max(a.ftol, _MOST_OVER_TOLERANCE * _EPS)) * found["cost"]:
         return found
     # From there the solve may converge, and says more than SciPy's gtol where all numbers are small.
     a.x0 = scipys.x
@@ -954,8 +1066,8 @@ def least_squares(
         return scipys
     if again["status"] > 0:
         return again
-    # A solve that goes on from there without an end says that SciPy's success is none.
-    contradicts = scipys.cost - again["cost"] > a.ftol * scipys.cost
+    # A solve that goes on from there without an end says that SciPy's success is none, and so does a plateau.
+    contradicts = scipys.cost - again["cost"] > a.ftol * scipys.cost or is_flat(again)
     return min(found, again, key=lambda end: end["cost"]) if contradicts else scipys
 
 
@@ -998,13 +1110,21 @@ def _is_perfect(a: _Arguments, found: Result, integrated: float) -> bool:
       integrated  relative tolerance of the integration; 0: there is none
     """
     jacobian = dict.get(found, "jac")
-    if a.loss != "linear" or not isinstance(jacobian, np.ndarray):
+    return isinstance(jacobian, np.ndarray) and _has_no_residuals(a, found["x"], found["fun"], jacobian, integrated)
+
+
+def _has_no_residuals(a: _Arguments, x: np.ndarray, f: np.ndarray, jacobian: Any, integrated: float = 0.0) -> bool:
+    """True if the residuals f are zero, or as nothing beside their terms."""
+    if not f.any():
+        return True
+    if a.loss != "linear":
         return False
     share = max(_PERFECT, (10 * integrated) ** 2)
-    f, entries = found["fun"], jacobian.ravel()
-    if not np.dot(f, f) <= share * np.dot(entries, entries) * np.dot(found["x"], found["x"]) * f.size:
-        return False
-    return bool(np.dot(f, f) <= share * np.sum((np.abs(jacobian) @ np.abs(found["x"])) ** 2))
+    if not issparse(jacobian):
+        entries = jacobian.ravel()
+        if not np.dot(f, f) <= share * np.dot(entries, entries) * np.dot(x, x) * f.size:
+            return False
+    return bool(np.dot(f, f) <= share * np.sum((abs(jacobian) @ np.abs(x)) ** 2))
 
 
 def _length_that_changes(change: Callable[[float], float]) -> float:
@@ -1180,8 +1300,7 @@ def _gauss_newton_steps(a: _Arguments, found: Result) -> list[np.ndarray]:
     if a.bounded:
         free = np.flatnonzero(_free(a, x, found["grad"]))
         jacobian = jacobian[:, free]
-    if (not _promised(jacobian, f) > _MOST_GAIN * 2 * found["cost"] or
-            _has_vanished(a, x, found["fun"], found["grad"], found["jac"])):
+    if not _promised(jacobian, f) > _MOST_GAIN * 2 * found["cost"]:
         return []
     lengths = np.linalg.norm(jacobian, axis=0)
     if not np.all(np.isfinite(lengths)):
