@@ -302,5 +302,20 @@ class MinimaWhereResidualsStay(unittest.TestCase):
         np.testing.assert_allclose(fits.cost, least, rtol=1e-6)
 
 
+class Plateaus(unittest.TestCase):
+    def test_success_is_none_where_no_residual_depends_on_an_unknown(self):
+        s = np.linspace(-2, 6, 50)
+        step = 3 / (1 + np.exp(-2 * (s - 1.5)))
+
+        def logistic(p, unit):
+            return unit * (p[0] / (1 + np.exp(-p[1] * (s - p[2]))) - step)
+
+        starts = np.array([[-0.05, -0.1, 0.05], [2.0, 1.0, 1.0], [-7.0, -33.0, -3220.0]])
+        for unit in (1e-9, 1.0, 1e9):
+            got = topograd.least_squares_many(logistic, starts, kwargs={"unit": unit}, options={"fallback": False})
+            np.testing.assert_array_equal(got.success, [False, True, False])
+            self.assertLess(got.cost[1], 1e-20 * unit**2)
+
+
 if __name__ == "__main__":
     unittest.main()

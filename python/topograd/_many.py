@@ -25,6 +25,8 @@ _F64, _F32 = 1e-8, 1e-3
 #: Share by which unknowns that are together may differ, how many unknowns there may be, and shares by which
 #: one looks apart.
 _TOGETHER, _MOST_TOGETHER, _APART = 1e-2, 16, (0.3, 0.1, 0.03, 0.01)
+#: Factors of unknowns at which one looks whether residuals depend on them, where one has grown by another.
+_ELSEWHERE, _GROWN = (1.05, 0.95, 1.3), 10
 
 
 def _array(value: Any, name: str) -> np.ndarray:
@@ -214,7 +216,8 @@ def least_squares_many(
     -------
     OptimizeResult
         x (N, n), cost (N,), success (N,) bool, status (N,): 1 converged, 0 the limit of evaluations was
-        reached, -1 failed, such as a start without a value; nfev (N,); `message` and `summary` of all.
+        reached, -1 failed, such as a start without a value or an end where no residual depends on any
+        unknown; nfev (N,); `message` and `summary` of all.
 
     Raises ValueError for arguments that do not fit, and for masked entries.
     """
@@ -248,6 +251,7 @@ def _traced(a: _Arguments) -> OptimizeResult:
     _check(a, a.starts, found["initial_cost"], _F32 if a.settings.get("precision", "f64") != "f64" else _F64)
     _go_on_from_kinks(a, one, x, found)
     _go_on_from_saddles(a, one, x, found)
+    _refuse_plateaus(a, one, x, found)
     status, cost, steps = found["status"], found["cost"], found["steps"]
     _check(a, x, cost, _F64)
     result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=1 + steps,
@@ -376,6 +380,21 @@ def _go_on_from_saddles(a: _Arguments, one: _Prototype, x: np.ndarray, found: di
                 lowest.look(some, beside, max(a.ftol, 10 * _EPS) * found["cost"][some])
         if not lowest.solve_on(found):
             return
+
+
+def _refuse_plateaus(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict) -> None:
+    """Gives the status -1 to results at which no residual depends on any unknown: all derivatives are zero
+    there, which is no minimum. Looks where unknowns have grown, or have not moved."""
+    led = (found["steps"] == 0) | np.any(np.abs(x) > _GROWN * np.abs(a.starts), axis=1)
+    some = np.flatnonzero(led & (found["status"] > 0) & (found["cost"] > 0) & np.all(x != 0, axis=1))
+    for factor in _ELSEWHERE:
+        if some.size == 0:
+            return
+        beside = np.clip(x[some] * factor, a.lower, a.upper)
+        costs = one.solve(beside, {**a.settings, "max_iterations": 0}, False, some)["initial_cost"]
+        at = found["cost"][some]
+        some = some[(np.abs(costs - at) <= 4 * _EPS * at) & np.all(beside != x[some], axis=1)]
+    found["status"][some] = -1
 
 
 def _robust_covariances(a: _Arguments, x: np.ndarray) -> np.ndarray:
