@@ -1,6 +1,7 @@
 """curve_fit and minimize against SciPy's: values, covariances, signatures, and what is left to SciPy."""
 
 import inspect
+import itertools
 import pathlib
 import unittest
 import unittest.mock
@@ -298,6 +299,43 @@ class Minimize(unittest.TestCase):
         np.testing.assert_allclose(found.x, [expected[0], expected[2]], 1e-4)
         self.assertTrue(found.success)
         self.assertLess(found.nit, 15)
+
+    def test_success_is_where_nothing_goes_lower(self):
+        """A share of the gradient at the start says nothing where that is huge, and a small change of the cost
+        nothing where steps still grow: in any units."""
+        x = np.random.default_rng(0).standard_normal((100, 3))
+        counts = np.arange(100) % 4
+
+        def poisson(b):
+            return np.sum(np.exp(x @ b) - counts * (x @ b))
+
+        for start, unit in itertools.product((0.0, -10.0, -20.0, 20.0), (1e-9, 1.0, 1e9)):
+            with self.subTest(start=start, unit=unit):
+                found = topograd.minimize(lambda b: unit * poisson(b), np.full(3, start), options=OURS)
+                self.assertTrue(found.success)
+                self.assertLess(found.fun, 98.1250226 * unit)
+        for f in (lambda p: p[0] + p[1] ** 2, lambda p: p[0] ** 3 + p[1] ** 2, lambda p: p[0] * p[1]):
+            for unit in (1e-9, 1.0, 1e9):
+                with np.errstate(all="ignore"):
+                    found = topograd.minimize(lambda p: unit * f(p / unit), [unit, unit], options=OURS)
+                self.assertFalse(found.success, found)
+        # What was asked for is an end, too.
+        found = topograd.minimize(rosenbrock, [-1.2, 1.0], tol=1e-2, options=OURS)
+        self.assertTrue(found.success and np.max(np.abs(found.jac)) <= 1e-2)
+        self.assertTrue(topograd.minimize(rosenbrock, [-1.2, 1.0], options={**OURS, "ftol": 1e-3}).success)
+
+    def test_saddles_and_numbers_that_stand_for_zero(self):
+        def wells(p):
+            return p[0] ** 4 - p[0] ** 2 + p[1] ** 2
+
+        for start in ([0.0, 1.0], [1e-17, 1.0], [1e-30, 1e-17], [0.0, 1e-17]):
+            for unit, offset in itertools.product((1e-6, 1.0, 1e6), (0.0, 5.0)):
+                with self.subTest(start=start, unit=unit, offset=offset):
+                    found = topograd.minimize(lambda p: wells(p / unit) + offset, np.array(start) * unit, options=OURS)
+                    self.assertTrue(found.success)
+                    self.assertAlmostEqual(found.fun, offset - 0.25, 9)
+        found = topograd.minimize(lambda p: np.sum((p - [1.0, 2.0]) ** 4) + 3, [1e-17, 5.0], options=OURS)
+        np.testing.assert_allclose(found.x, [1.0, 2.0], atol=2e-3)
 
     def test_many_terms(self):
         found = topograd.minimize(rosenbrock, np.full(2000, 1.1), options=OURS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 import time
 import types
@@ -15,7 +17,8 @@ from scipy.linalg.lapack import dgesdd, dormqr
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
-from ._least_squares import _EVALUATIONS, _NO_DEVICE, _UNBOUNDED, NotReal, _Callback, _CallbackError, least_squares
+from ._least_squares import (_EVALUATIONS, _NO_DEVICE, _UNBOUNDED, NotReal, _Callback, _CallbackError,
+                             _length_that_changes, is_flat, least_squares)
 from ._problem import Problem
 from ._shim import calls_users, run_traced
 from ._summary import Summary
@@ -29,8 +32,17 @@ _MOST_FOR_NEWTON = 200
 #: throughout a solve; operations that are always compiled, and seconds that the others may always take.
 _PER_COMPILED, _PER_LISTED, _ALWAYS_COMPILED, _ALWAYS_LISTED = 20e-6, 1.5e-6, 300, 0.005
 _UNLIMITED = 1 << 62
-#: Shares of the gradient at the start with which L-BFGS ends, and any solve.
-_SHARE, _LEAST_SHARE = 1e-8, 1e-20
+#: Shares of the gradient at the start with which L-BFGS ends, and any solve; that with which L-BFGS ends where
+#: it shows that a result stands still.
+_SHARE, _LEAST_SHARE, _SHARE_OF_STILL = 1e-8, 1e-20, 1e-2
+#: Times that a solve goes on from its result, share of the cost below which it stands still, and share of
+#: the largest numbers of unknowns below which they do.
+_MOST_ROUNDS, _STILL_COST, _STILL_STEP = 20, 1e-9, 1e-6
+#: Unknowns up to which second derivatives are looked at where a solve ends, the share of the largest above
+#: which all of them are positive, and shares of the unknowns by which a solve then goes on beside.
+_MOST_CURVED, _CURVED, _ASIDE = 50, 1e-6, (1e-1, 1e-2, 1e-3, 1e-4)
+#: The end of a solve that never stands still.
+_FALLS = "the cost still falls: from where each solve ends, the next one leads lower"
 #: A gradient whose square is no number beside 0.
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
@@ -296,7 +308,10 @@ def minimize(
         As in SciPy.
     tol : float, optional
         Tolerance of the gradient's largest component, in the units of fun and x. Without it, and
-        without an option 'gtol', a solve ends where steps and the cost stand still.
+        without an option 'gtol', a solve ends where steps and the cost stand still: it goes on from where it
+        ended until that changes the cost by less than 1e-9 of it, or x by less than 1e-6 of its largest
+        numbers. Where up to 50 unknowns end at a saddle, it goes on beside it. `success` is False if each
+        solve leads lower, as on a function without a minimum.
     callback : callable, optional
         callback(x), or callback(intermediate_result), after each step.
     options : dict, optional
@@ -354,6 +369,35 @@ def _units(start: np.ndarray) -> np.ndarray:
     return np.exp2(np.where(np.abs(powers) > 10, np.clip(powers, -500, 500), 0.0))
 
 
+def _changing_step(value: Callable, at: np.ndarray, k: int, f: float) -> float:
+    """The power of two by which a step in one unknown changes the function by a share of f, its value at `at`,
+    on one of both sides; 0: there is none."""
+    def change(step: float) -> float:
+        shares = []
+        for side in (step, -step):
+            beside = at.copy()
+            beside[k] += side
+            try:
+                shares.append(abs(float(value(beside)) - f) / abs(f))
+            except (ArithmeticError, ValueError):  # it has no value there
+                return np.inf
+        return np.inf if np.isnan(shares).any() else max(shares)
+
+    with np.errstate(all="ignore"):
+        return _length_that_changes(change) if f != 0 and np.isfinite(f) else 0.0
+
+
+def _natural_units(value: Callable, start: np.ndarray, f0: float) -> np.ndarray:
+    """Units of unknowns at a start. That of one which begins far below 1 is where a step changes the function,
+    if this is longer: 1e-17 may stand for 0."""
+    units = _units(start)
+    largest = max(1.0, float(np.max(units)))
+    for k in np.flatnonzero(units < 1):
+        step = _changing_step(lambda x: np.asarray(value(x), dtype=float).reshape(()), start, k, f0)
+        units[k] = max(units[k], min(step, largest))
+    return units
+
+
 def _is_ours(name: str) -> bool:
     try:
         _core.check_options({name: None})
@@ -402,7 +446,7 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
 
     f0 = float(np.asarray(value(start.copy()), dtype=float).reshape(()))
     problem = Problem()
-    units = _units(start)
+    units = _natural_units(value, start, f0)
     scaled = problem.parameters(start / units)
     x = scaled if np.all(units == 1) else scaled * units
     rows = problem._trace.array(run_traced(problem._trace, value, (x,)))
@@ -435,17 +479,18 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     if by_newton:
         settings["method"] = "newton"
     called = None if callback is None else _Callback(callback, scaled.value, units, lambda step: {"fun": step.cost})
-    summary = solved.solve(callback=called, **{**settings, **given})
-    if summary.interrupted:
-        raise KeyboardInterrupt
+    end = _solved(solved, scaled.value, box, called, {**settings, **given},
+                  (gtol or 0.0) * units if free else None, given.get("method", settings.get("method")) == "newton")
+    summary = end.summary
     at = scaled.value * units
     ends = float(np.asarray(value(at.copy()), dtype=float).reshape(()))
     if np.isfinite(ends) and abs(solved.cost() - ends) > 1e-8 * max(1.0, abs(ends)):
         raise TracingError("the traced function has other values than the function")
     stopped = called is not None and called.stopped
-    success = summary.termination == "CONVERGENCE" and bool(np.isfinite(ends)) and not stopped
+    success = end.is_still and bool(np.isfinite(ends)) and not stopped
     if options.get("disp"):
-        print(summary.message)
+        print(end.message)
+
     def gradient(y: np.ndarray) -> np.ndarray:
         scaled.value[...] = y / units
         slope = solved.gradient() / units
@@ -454,10 +499,132 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
 
     return _Minimum(
         gradient if free and box is None else None,
-        x=at, fun=ends, jac=solved.gradient() / units, nit=max(len(summary.iterations) - 1, 0),
-        nfev=len(summary.iterations), njev=summary.accepted + 1,
-        status=0 if success else _STOPPED if stopped else 1, success=success, message=summary.message,
+        x=at, fun=ends, jac=solved.gradient() / units, nit=end.steps, nfev=end.steps + 1, njev=end.accepted + 1,
+        status=0 if success else _STOPPED if stopped else 1, success=success, message=end.message,
         summary=summary)
+
+
+@dataclasses.dataclass
+class _End:
+    """Where solves that followed each other ended: the summary of the last, and what they did together."""
+
+    summary: Summary
+    message: str
+    is_still: bool
+    steps: int
+    accepted: int
+
+
+def _solved(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None, called: Any, settings: dict,
+            gtol: np.ndarray | None, by_newton: bool) -> _End:
+    """Solves from y, which is overwritten, and goes on from there until that changes nothing.
+
+    A share of the gradient at the start, or of the cost that the last step changed, says nothing about how far
+    the minimum is: the gradient may have been huge, and steps may still grow.
+
+      gtol  largest components of the gradient that were asked for, 0: none; None: there are constraints, whose
+            verdict is the library's
+    """
+    sizes, least = np.abs(y), settings["max_iterations"]
+    still_cost = max(_STILL_COST, settings["function_tolerance"])
+    still_step = max(_STILL_STEP, settings["parameter_tolerance"])
+
+    def solve(share: float | None) -> Summary:
+        nonlocal least
+        some = {} if share is None else {"gradient_tolerance": share}
+        summary = solved.solve(callback=called, **{**settings, **some, "max_iterations": least})
+        if summary.interrupted:
+            raise KeyboardInterrupt
+        end.steps += max(len(summary.iterations) - 1, 0)
+        end.accepted += summary.accepted
+        least = settings["max_iterations"] - end.steps
+        np.maximum(sizes, np.abs(y), out=sizes)
+        return summary
+
+    end = _End(None, "", False, 0, 0)  # type: ignore[arg-type]
+    end.summary = solve(None)
+    end.message, end.is_still = end.summary.message, end.summary.termination == "CONVERGENCE"
+    if gtol is None:
+        return end
+    for _ in range(_MOST_ROUNDS):
+        if not end.is_still or least < 1 or called is not None and called.stopped:
+            return end
+        before, cost, slope = y.copy(), solved.cost(), _projected(solved.gradient(), y, box)
+        asked = bool(np.any(gtol > 0) and np.all(np.abs(slope) <= gtol))
+        if asked or not _promises(slope, sizes, still_cost * abs(cost)):
+            beside = None if asked else _beside_a_saddle(solved, y, box, cost, sizes)
+            if beside is None:
+                return end
+            y[...] = beside
+        summary = solve(None if by_newton else _SHARE_OF_STILL)
+        after = solved.cost()
+        if not after < cost:
+            y[...] = before
+            return end
+        still = cost - after <= still_cost * abs(cost) or np.all(np.abs(y - before) <= still_step * sizes)
+        if still and np.isfinite(after):
+            beside = _beside_a_saddle(solved, y, box, after, sizes)
+            if beside is None:
+                return end
+            y[...] = beside
+            summary = solve(None)
+        end.summary, end.message = summary, summary.message
+        end.is_still = summary.termination == "CONVERGENCE"
+    end.message, end.is_still = _FALLS, False
+    return end
+
+
+def _projected(slope: np.ndarray, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """The gradient without components that lead out of the box."""
+    if box is None:
+        return slope
+    return np.where((y <= box[0]) & (slope > 0) | (y >= box[1]) & (slope < 0), 0.0, slope)
+
+
+def _promises(slope: np.ndarray, sizes: np.ndarray, change: float) -> bool:
+    """True if a step as large as the unknowns promises more than a change of the cost."""
+    largest, size = np.max(np.abs(slope)), np.max(sizes)
+    return bool(largest > _NOTHING and (size == 0 or not largest * size <= change))
+
+
+def _beside_a_saddle(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None, cost: float,
+                     sizes: np.ndarray) -> np.ndarray | None:
+    """A lower point beside y, along the direction in which the cost curves down, or least; None if there is none.
+
+    Second derivatives are differences of gradients, in units of the unknowns' sizes.
+    """
+    if y.size > _MOST_CURVED or not np.isfinite(cost):
+        return None
+    at, units = y.copy(), sizes.copy()
+    for k in np.flatnonzero(sizes < _STILL_STEP):
+        units[k] = max(sizes[k], _changing_step(solved.cost, at, k, cost)) or 1.0
+    low, high = box or (np.full(y.size, -np.inf), np.full(y.size, np.inf))
+    steps = np.cbrt(_EPS) * units
+    free = np.flatnonzero((at - steps > low) & (at + steps < high))
+    hessian = np.zeros((free.size, free.size))
+    try:
+        for row, k in enumerate(free):
+            slopes = []
+            for side in (steps[k], -steps[k]):
+                y[...] = at
+                y[k] += side
+                slopes.append(solved.gradient()[free])
+            hessian[row] = (slopes[0] - slopes[1]) / (2 * steps[k]) * units[k] * units[free]
+        if free.size == 0 or not np.isfinite(hessian).all():
+            return None
+        curvatures, directions = np.linalg.eigh((hessian + hessian.T) / 2)
+        if curvatures[0] > _CURVED * np.max(np.abs(curvatures)):
+            return None
+        beside, least = None, cost - _STILL_COST * abs(cost)
+        for length in np.outer(_ASIDE, (1.0, -1.0)).ravel():
+            y[...] = at
+            y[free] += length * directions[:, 0] * units[free]
+            np.clip(y, low, high, out=y)
+            if solved.cost() < least:
+                beside, least = y.copy(), solved.cost()
+        return beside
+    finally:
+        y[...] = at
 
 
 class _Minimum(OptimizeResult):
