@@ -35,6 +35,19 @@ def plane(x):
 
 
 class CurveFit(unittest.TestCase):
+    def test_a_rate_without_an_amplitude_is_not_determined(self):
+        """As where the amplitude is 0, though it is a rounding of the offset."""
+        for unit in (1e-9, 1.0, 1e9):
+            with self.subTest(unit=unit), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                start, y = [unit, 1.0, unit], np.full(50, 3 * unit)
+                self.assertTrue(np.all(np.isinf(topograd.curve_fit(decay, T, y, start, options=OURS)[1])))
+                self.assertTrue(np.all(np.isinf(topograd.curve_fit_many(decay, T, [y, y], start)[1])))
+                # An offset that is a rounding is determined.
+                y = 2 * unit * np.exp(-T)
+                self.assertTrue(np.all(np.isfinite(topograd.curve_fit(decay, T, y, start, options=OURS)[1])))
+                self.assertTrue(np.all(np.isfinite(topograd.curve_fit_many(decay, T, [y, y], start)[1])))
+
     def test_signature(self):
         for ours, theirs in ((topograd.curve_fit, scipy.optimize.curve_fit),
                              (topograd.minimize, scipy.optimize.minimize)):

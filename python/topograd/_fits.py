@@ -47,6 +47,9 @@ _FALLS = "the cost still falls: from where each solve ends, the next one leads l
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
 _LEAST_SQUARE, _EPS = 1e-280, float(np.finfo(float).eps)
+#: Roundings of the terms by which an unknown is moved to see whether the residuals depend on it, and share of
+#: it below which such a step is short.
+_ROUNDINGS, _SHORT = 1e3, 1e-3
 #: The number of the first column in MINPACK's orders, which SciPy has in C since 1.15.
 _FIRST_COLUMN = 1 if tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 15) else 0
 #: Status of a solve that a callback ended.
@@ -107,6 +110,31 @@ def _covariance(jacobian: Any) -> np.ndarray:
         return half @ half.T
 
 
+def _is_undetermined(residuals: Callable, x: np.ndarray, f: np.ndarray, size: float, covariance: np.ndarray) -> bool:
+    """True if the residuals f at x do not depend on an unknown beyond rounding, though a derivative is not zero:
+    as a rate whose amplitude is 1e-17, where 0 makes JᵀJ singular.
+
+      size        length of the terms whose difference the residuals are
+      covariance  (JᵀJ)⁻¹: 1 / √ of its diagonal bounds from below what a unit step changes
+    """
+    rounding = _ROUNDINGS * _EPS * size
+    with np.errstate(all="ignore"):
+        steps = rounding * np.sqrt(abs(covariance.diagonal()))
+        if not (steps > _SHORT * abs(x)).any():
+            return False
+        for k in np.flatnonzero((steps > _SHORT * abs(x)) & np.isfinite(steps)):
+            for step in (steps[k], -steps[k]):
+                beside = x.copy()
+                beside[k] += step
+                try:
+                    change = np.linalg.norm(np.asarray(residuals(beside), dtype=float) - f)
+                except (ArithmeticError, ValueError):  # it has no value there
+                    continue
+                if change < rounding / 2:
+                    return True
+    return False
+
+
 def _weighted(difference: Any, sigma: np.ndarray | None, factor: np.ndarray | None) -> Any:
     if factor is not None:
         return np.matmul(factor, difference)
@@ -164,7 +192,7 @@ def curve_fit(
 
     pcov is infinite, with SciPy's OptimizeWarning, where the data do not determine all of p: by every
     method as by SciPy's 'lm', whose others leave directions out that the data do not determine. Units
-    of p do not matter to that.
+    of p do not matter to that. An unknown that has no effect beyond rounding is not determined.
 
     Raises what SciPy raises: ValueError for arguments, RuntimeError where no optimum is found.
     """
@@ -180,8 +208,10 @@ def curve_fit(
                                         method, jac, **more, **kwargs)
 
     fit: OptimizeResult | None = None
+    residuals: Any = None
     try:
-        fit = _traced_fit(f, xdata, ydata, p0, sigma, bounds, method, nan_policy, given, dict(kwargs))
+        fit, residuals = _traced_fit(f, xdata, ydata, p0, sigma, bounds, method, nan_policy, given, dict(kwargs),
+                                     falls_back)
     except _core.Error as error:
         if not falls_back or error.code in _NO_DEVICE:
             raise
@@ -196,7 +226,10 @@ def curve_fit(
         raise RuntimeError("Optimal parameters not found: " + fit.message)
     covariance = _covariance(fit.jac)
     rows = fit.fun.size
-    if not absolute_sigma and rows <= fit.x.size:
+    terms = abs(fit.jac) @ abs(fit.x)
+    size = float(np.sqrt(np.dot(terms, terms)) + np.sqrt(2 * fit.cost))
+    if (not absolute_sigma and rows <= fit.x.size or
+            _is_undetermined(residuals, fit.x, fit.fun, size, covariance)):
         covariance = np.full_like(covariance, np.inf)
     if covariance.flat[0] == np.inf and np.isinf(covariance).all():
         warnings.warn("Covariance of the parameters could not be estimated", OptimizeWarning,
@@ -221,7 +254,8 @@ def _factors(jacobian: np.ndarray, f: np.ndarray) -> dict:
 
 
 def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds: Any, method: Any,
-                nan_policy: Any, options: dict, kwargs: dict) -> OptimizeResult:
+                nan_policy: Any, options: dict, kwargs: dict, falls_back: bool) -> tuple[OptimizeResult, Callable]:
+    """The fit, and its residuals as a function of the unknowns."""
     if nan_policy not in (None, "raise"):
         raise TracingError("nan_policy")
     start = _starts(f, p0, bounds)
@@ -264,8 +298,11 @@ def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds
         raise TracingError("an argument that only SciPy knows")
     if method in (None, "lm"):
         known = {"ftol": _TIGHT, "xtol": _TIGHT, **known}
-    return least_squares(residuals, start, bounds=bounds, method="trf" if method is None else method,
-                         options={**options, "fallback": False}, **known)
+    solve = functools.partial(least_squares, residuals, start, bounds=bounds, method=method or "trf", **known)
+    fit = solve(options={**options, "fallback": False})
+    if falls_back and fit.success and is_flat(fit):
+        fit = solve(options=options)
+    return fit, residuals
 
 
 def minimize(

@@ -10,7 +10,7 @@ import scipy.optimize
 from scipy.optimize import OptimizeResult
 
 from . import _core
-from ._fits import _TIGHT, _covariance, _starts
+from ._fits import _ROUNDINGS, _SHORT, _TIGHT, _covariance, _is_undetermined, _starts
 from ._least_squares import (_EPS, _LOSSES, _MOST_KINKS, _NO_DEVICE, _bounds, _cost, _gain_within,
                              _gradient_tolerances, _rho)
 from ._problem import _core_loss
@@ -537,6 +537,15 @@ def curve_fit_many(
     result = least_squares_many(residuals, start, tuple(mine), bounds=bounds, covariances=True,
                                 options=options, **known)
     covariance = result["covariance"]
+    sizes = np.linalg.norm(y if deviations is None else y / deviations, axis=1)
+    spread = np.sqrt(np.abs(np.diagonal(covariance, axis1=1, axis2=2)))
+    faint = np.any(_ROUNDINGS * _EPS * sizes[:, None] * spread > _SHORT * np.abs(result.x), axis=1)
+    for k in np.flatnonzero(faint & result.success & np.all(np.isfinite(covariance), axis=(1, 2))):
+        def of_one(p: np.ndarray, numbers: tuple = tuple(own[k] for own in mine)) -> np.ndarray:
+            return np.asarray(residuals(p, *numbers), dtype=float)
+
+        if _is_undetermined(of_one, result.x[k], of_one(result.x[k]), float(sizes[k]), covariance[k]):
+            covariance[k] = np.inf
     if not absolute_sigma:
         freedom = points - n
         with np.errstate(invalid="ignore"):
