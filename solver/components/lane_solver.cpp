@@ -1458,12 +1458,16 @@ void LaneSolver::turn(std::size_t at) {
     return stay(at);
   }
   const bool was_stuck = lane.result.end == End::none;
-  lane.lost_columns.turn(lane.here_cost, {was_stuck ? End::lost_columns : lane.result.end});
-  begin_again(at, report);
+  bool at_start = true;
+  for (std::uint32_t s = 0; s < group_.scalars; ++s)
+    at_start &= number(numbers_.x, s, at) == start_[group_.x[s].at(lane.component)];
+  lane.lost_columns.turn(lane.here_cost, {was_stuck ? End::lost_columns : lane.result.end},
+                         at_start);
+  begin_again(at, report, lane.lost_columns.shortness());
 }
 
 /// The probe becomes the point, from which the lane goes on as from a start.
-void LaneSolver::begin_again(std::size_t at, const runtime::PointReport& report) {
+void LaneSolver::begin_again(std::size_t at, const runtime::PointReport& report, int shortness) {
   Lane& lane = lanes_now_[at];
   lane.result.end = End::none;
   lane.result.by_rows = false;
@@ -1473,10 +1477,13 @@ void LaneSolver::begin_again(std::size_t at, const runtime::PointReport& report)
   numbers_.arrives[at] = 1;
   numbers_.scaled[at] = 0;
   for (std::uint32_t k = 0; k < n_; ++k) number(numbers_.scale, k, at) = 0;
-  lane.rules = StepRules(options_, program_.terms());
+  StepRules rules(options_, program_.terms());
+  rules.follow_start(lane.rules);
+  lane.rules = rules;
   lane.rules.set_point(report, lane.initial_cost);
   lane.rules.open_point();
   lane.rules.start(lane.here_cost);
+  if (shortness > 0) lane.rules.begin_short(shortness);
   check(at);
   step(at);
 }

@@ -264,7 +264,7 @@ class LaneSolver {
   void look_beside_saddle(std::size_t at);
   void leave(std::size_t at);
   void stay(std::size_t at);
-  void begin_again(std::size_t at, const runtime::PointReport& report);
+  void begin_again(std::size_t at, const runtime::PointReport& report, int shortness = 0);
   bool is_settled(std::size_t at);
   void end_unsettled(std::size_t at);
   void step(std::size_t at);

@@ -625,9 +625,9 @@ bool Minimizer::turn(Engines& engines, StepSolver& solver, const Verdict& verdic
     move_to(engines, solver, left_);
     return false;
   }
-  lost_columns_.turn(cost, verdict);
+  lost_columns_.turn(cost, verdict, back == first_);
   begin_again(engines, solver);
-  if (back == first_) rules_.begin_short();
+  if (lost_columns_.shortness() > 0) rules_.begin_short(lost_columns_.shortness());
   return true;
 }
 
@@ -635,7 +635,9 @@ bool Minimizer::turn(Engines& engines, StepSolver& solver, const Verdict& verdic
 void Minimizer::begin_again(Engines& engines, StepSolver& solver) {
   solver.begin_solve();
   runtime::damped_steps(engines.here()).begin_solve();
-  rules_ = make_rules();
+  StepRules rules = make_rules();
+  rules.follow_start(rules_);
+  rules_ = rules;
   set_forcing(engines, solver);
   linearize(engines, solver);
   prepare_steps(engines.here());

@@ -31,8 +31,10 @@ bool LostColumns::is_lost(double square, double square_at_start) {
   return square < kVanished * kVanished * square_at_start;
 }
 
-void LostColumns::turn(double cost, const Verdict& verdict) {
+void LostColumns::turn(double cost, const Verdict& verdict, bool at_start) {
   ++turns_;
+  // From the start the same steps lead to the same point.
+  if (at_start) shortness_ = std::max(shortness_, 1);
   open_ = true;
   cost_ = cost;
   verdict_ = verdict;
@@ -43,6 +45,13 @@ bool LostColumns::settle(double cost, const Verdict& verdict, bool lost, double 
   const bool converged = termination(verdict.end) == Termination::CONVERGENCE;
   const bool is_same = converged && cost <= (1 + share) * cost_;
   const bool failed = verdict.end != End::none && termination(verdict.end) == Termination::FAILURE;
+  if (lost && is_same && cost >= (1 - share) * cost_) {
+    // On one plateau. Shorter steps may end elsewhere.
+    if (!may_turn()) return cost < cost_;
+    ++shortness_;
+    verdict_ = verdict;
+    return true;
+  }
   const bool agrees = is_same && !lost && verdict_.end == End::lost_columns;
   if (!failed && (cost < cost_ || agrees)) {
     verdict_ = converged && lost && !may_turn() ? Verdict{End::lost_columns} : verdict;
@@ -58,6 +67,7 @@ bool LostColumns::settle(double cost, const Verdict& verdict, bool lost, double 
 
 void LostColumns::transfer(ir::StateRecord& record) {
   record.in_range("turns from lost columns", turns_, 0, kMostTurns);
+  record.in_range("shortness of steps", shortness_, 0, kMostTurns);
   record.value("has turned", open_);
   record.value("cost before the turn", cost_);
   record.value("end before the turn", verdict_.end, End::interrupted);

@@ -53,11 +53,17 @@ class LostColumns {
   bool may_turn() const { return turns_ < kMostTurns; }
   /// The minimisation has ended at such a point with a verdict, or is stuck there
   /// (End::lost_columns), and goes on.
-  void turn(double cost, const Verdict& verdict);
+  ///
+  ///   at_start  with all unknowns where they began
+  void turn(double cost, const Verdict& verdict, bool at_start);
+  /// How often steps from there begin shorter (StepRules::begin_short()): it grows when a
+  /// minimisation has ended on the plateau again.
+  int shortness() const { return shortness_; }
   /// It has gone on, and has not ended since.
   bool is_open() const { return open_; }
   /// It has ended again. Returns true if this end counts, false if the one before; verdict() is
-  /// that of the one that counts.
+  /// that of the one that counts. Where both are on one plateau, the minimisation is to turn once
+  /// more, with shorter steps, as long as it may.
   ///
   ///   verdict  End::none: it was ended from outside
   ///   lost     columns have vanished there, too
@@ -69,7 +75,7 @@ class LostColumns {
  private:
   static constexpr int kMostTurns = 3;
 
-  int turns_ = 0;
+  int turns_ = 0, shortness_ = 0;
   bool open_ = false;
   double cost_ = 0;  // of the end before
   Verdict verdict_;

@@ -190,6 +190,13 @@ double StepRules::rounding_noise() const {
   return std::min(cost_noise(point_, norms_.here, options_->precision), row_noise_);
 }
 
+/// Unknowns have become so large that their rounding changes the cost by a part of what it was: it
+/// says nothing about them any more.
+bool StepRules::is_drowned(double noise) const {
+  constexpr double kShareOfStart = 1e-2, kMuchMoreNoise = 1e6;
+  return noise > kShareOfStart * initial_cost_ && noise > kMuchMoreNoise * start_noise_;
+}
+
 bool StepRules::needs_row_noise() const {
   return options_->scale_free && std::isinf(row_noise_) &&
          rounding_noise() > options_->function_tolerance * point_.cost;
@@ -250,6 +257,7 @@ Verdict StepRules::check_settled() const {
 
 void StepRules::start(double cost) {
   const SolverOptions& o = *options_;
+  if (start_noise_ < 0) start_noise_ = cost_noise(point_, norms_.here, o.precision);
   const bool dogleg = o.method == Method::dogleg;
   const double unit = dogleg && o.scale_free ? residual_norm(cost) : 1;
   if (!(unit > 0)) return;  // nothing to do
@@ -258,9 +266,9 @@ void StepRules::start(double cost) {
       TrustRegion(o.initial_trust_region_radius * unit, o.max_trust_region_radius * unit, dogleg);
 }
 
-void StepRules::begin_short() {
+void StepRules::begin_short(int times) {
   constexpr double kShort = 1e-6;
-  region_.restart(kShort * region_.radius());
+  region_.restart(std::pow(kShort, times) * region_.radius());
   undamped_ = false;
 }
 
@@ -321,7 +329,7 @@ Verdict StepRules::check_radius() const {
 Verdict StepRules::check_promise(const Verdict& verdict, double noise) const {
   const double most = std::max(rounding_noise(), noise);
   const double promised = std::fmin(first_trial_.expected, point_.cost);  // no step gains more
-  if (!(promised <= most)) return verdict;
+  if (!(promised <= most) || is_drowned(most)) return verdict;
   return {End::rounding_of_cost, promised, most};
 }
 
@@ -507,7 +515,8 @@ bool StepRules::hides(const StepReport& report, double bound) const {
 double StepRules::hiding_noise() const {
   const bool looks = options_->scale_free && !ends_by_gradient(*options_) &&
                      options_->function_tolerance > std::numeric_limits<double>::epsilon();
-  return looks ? rounding_noise() : 0;
+  const double noise = looks ? rounding_noise() : 0;
+  return is_drowned(noise) ? 0 : noise;
 }
 
 /// Goes on with less damping where that may gain more than the last steps have; false where it may
@@ -648,6 +657,7 @@ void StepRules::transfer_sizes(ir::StateRecord& record) {
 }
 
 void StepRules::transfer(ir::StateRecord& record) {
+  record.value("noise of the cost at the start", start_noise_);
   record.value("undamped", undamped_);
   record.value("without damping", exact_);
   record.value("retries", retries_);

@@ -134,9 +134,13 @@ class StepRules {
 
   /// The first point has this cost: sets the unit of the trust region's radius.
   void start(double cost);
+  /// Before start(): goes on from where other rules began.
+  void follow_start(const StepRules& other) { start_noise_ = other.start_noise_; }
   /// Begins with short steps, after start(): long ones led from the same point to where columns
   /// have vanished.
-  void begin_short();
+  ///
+  ///   times  > 0: each makes them 10⁶ times shorter
+  void begin_short(int times);
   /// The minimisation is at this point.
   ///
   ///   initial_cost  at the start
@@ -265,6 +269,7 @@ class StepRules {
   bool hides(const runtime::StepReport& report, double bound) const;
   double rounding_noise() const;
   double hiding_noise() const;
+  bool is_drowned(double noise) const;
   bool widen(const LastStep& step);
   void note_promise(double decrease, double resolution);
   bool waits_for_more(double noise);
@@ -305,6 +310,7 @@ class StepRules {
   double refused_radius_ = std::numeric_limits<double>::infinity();
   int invalid_in_a_row_ = 0, idle_in_a_row_ = 0;
   double initial_cost_ = 0;
+  double start_noise_ = -1;  // negative: not known yet
   ResidualNorms norms_;
   /// Bound by rows at the point; infinite until it is known.
   double row_noise_ = std::numeric_limits<double>::infinity();

@@ -47,8 +47,8 @@ TEST(LostColumns, TheBetterEndCounts) {
       {"lower", flat, 0.5, other, false, true, other},
       {"lower, at a limit", flat, 0.5, End::iterations, false, true, End::iterations},
       {"lower, but no number", flat, 0.5, End::nonfinite, false, false, End::lost_columns},
-      {"the same", flat, 1, other, true, false, flat},
-      {"the same within the tolerance", flat, 1 + 1e-7, other, true, false, flat},
+      {"the same plateau, which shorter steps may avoid", flat, 1, other, true, true, other},
+      {"the same within the tolerance", flat, 1 + 1e-7, other, true, true, other},
       {"another minimum", flat, 2, other, false, false, flat},
       {"another plateau", flat, 2, other, true, false, End::lost_columns},
       {"stuck", flat, 2, End::kink, false, false, End::lost_columns},
@@ -64,7 +64,7 @@ TEST(LostColumns, TheBetterEndCounts) {
     for (const double unit : {1.0, 1e6}) {
       LostColumns columns;
       EXPECT_TRUE(columns.may_turn());
-      columns.turn(unit, {row.first});
+      columns.turn(unit, {row.first}, false);
       EXPECT_TRUE(columns.is_open());
       EXPECT_EQ(columns.settle(unit * row.cost, {row.end}, row.lost, share), row.counts);
       EXPECT_EQ(columns.verdict().end, row.verdict);
@@ -79,12 +79,28 @@ TEST(LostColumns, TurnsEnd) {
   double cost = 1;
   for (int k = 0; k < 3; ++k) {
     ASSERT_TRUE(columns.may_turn());
-    columns.turn(cost, {End::gradient});
+    columns.turn(cost, {End::gradient}, false);
     EXPECT_TRUE(columns.settle(cost /= 2, {End::gradient}, true, 1e-6));
   }
   EXPECT_FALSE(columns.may_turn());
   EXPECT_EQ(columns.verdict().end, End::lost_columns);
   EXPECT_EQ(termination(columns.verdict().end), Termination::NO_CONVERGENCE);
+}
+
+// A plateau to which ever shorter steps lead back may be a flat minimum.
+TEST(LostColumns, OnePlateauAsksForShorterSteps) {
+  for (const bool at_start : {false, true}) {
+    LostColumns columns;
+    EXPECT_EQ(columns.shortness(), 0);
+    for (int k = 0; k < 3; ++k) {
+      ASSERT_TRUE(columns.may_turn());
+      columns.turn(1, {End::gradient}, at_start);
+      EXPECT_EQ(columns.shortness(), k + (at_start ? 1 : 0));
+      EXPECT_EQ(columns.settle(1, {End::cost_change}, true, 1e-6), k < 2);
+    }
+    EXPECT_FALSE(columns.may_turn());
+    EXPECT_EQ(termination(columns.verdict().end), Termination::CONVERGENCE);
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <numbers>
 #include <set>
 #include <string>
 #include <vector>
@@ -461,6 +462,63 @@ TEST(Verdict, AColumnThatVanishedInAComponentIsNoMinimum) {
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << start << ": " << summary.message;
     for (int k = 0; k < 20; ++k)
       EXPECT_NEAR(all.x[static_cast<std::size_t>(k)][1], 0.4 + 0.05 * k, 1e-3) << start;
+  }
+}
+
+/// Data of 2.1 / (1 + exp(−1.36 (t − 2.2))), times `size`, in a unit of time.
+struct Logistic {
+  Logistic(std::vector<double> start, double unit, double size) : x(std::move(start)) {
+    x[0] *= size;
+    x[1] /= unit;
+    x[2] *= unit;
+    const Parameters u = problem.add_parameters(x);
+    for (int i = 0; i < 30; ++i) {
+      const double t = unit * (0.1 + 0.17 * i);
+      problem.add_residual(u[0] / (1.0 + exp(-u[1] * (t - u[2]))) -
+                           size * 2.1 / (1 + std::exp(-1.36 * (t / unit - 2.2))));
+    }
+  }
+  std::vector<double> x;
+  Problem problem;
+};
+
+// The first steps carry the curve away from the data, to their mean; from where they lead there
+// again, shorter ones don't.
+TEST(Verdict, ACurveThatBecameFlatIsNoMinimum) {
+  for (const Components components : {Components::together, Components::separate}) {
+    for (const double height : {1.18, 0.1, 1e-3, 1e-6, 1e-12}) {
+      const struct {
+        double unit, size;
+      } rows[] = {{1, 1}, {1e9, 1}, {1e-9, 1}, {1, 1e-8}, {1, 1e8}};
+      for (const auto& [unit, size] : rows) {
+        Logistic p({height, 0.47, 2.49}, unit, size);
+        SolverOptions options = usual();
+        options.components = components;
+        const Summary summary = solve(p.problem, options);
+        const std::string where = std::to_string(height) + ", " + std::to_string(unit) + ", " +
+                                  std::to_string(size) + ": " + summary.message;
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where;
+        EXPECT_NEAR(p.x[0] / size, 2.1, 1e-6) << where;
+        EXPECT_NEAR(p.x[1] * unit, 1.36, 1e-6) << where;
+      }
+    }
+  }
+}
+
+// Where cos is flat, a step carries the angle so far that its rounding is a turn.
+TEST(Verdict, AnAngleWhoseRoundingIsATurnIsNoMinimum) {
+  for (const Components components : {Components::together, Components::separate}) {
+    for (const double size : {1.0, 1e-8, 1e8}) {
+      std::vector<double> x = {std::numbers::pi};
+      Problem problem;
+      const Parameters u = problem.add_parameters(x);
+      problem.add_residual(size * (cos(u[0]) - 0.5));
+      SolverOptions options = usual();
+      options.components = components;
+      const Summary summary = solve(problem, options);
+      const bool claims = summary.termination == Termination::CONVERGENCE;
+      EXPECT_TRUE(!claims || summary.final_cost <= 1e-12 * size * size) << summary.message;
+    }
   }
 }
 
