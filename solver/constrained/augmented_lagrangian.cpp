@@ -206,7 +206,7 @@ bool AugmentedLagrangian::infeasible() {
   const bool least = run_.violation_is_least(1, 1, std::vector<double>(shift_.size(), 0.0));
   run_.penalties.set_weight(std::sqrt(rule_.mu));  // update() decides about the next multipliers
   run_.penalties.set_shifts(shift_);
-  return least && violation_left(run_) > kFallsOn;
+  return least && violation_left(run_) > kFallsOn && !run_.violation_falls_beside();
 }
 
 void AugmentedLagrangian::run() {

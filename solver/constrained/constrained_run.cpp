@@ -504,6 +504,38 @@ bool ConstrainedRun::violation_is_least(double weight, double inequalities,
          kStationary * weight * weight * std::max(violation_slope, 1e-8) * scaled_violation();
 }
 
+bool ConstrainedRun::violation_falls_beside() {
+  constexpr std::size_t kMostUnknowns = 64;
+  constexpr int kLargestPower = 40, kPowers = 4;
+  constexpr double kLess = 0.95;  // minimisations end beside the least violation, too
+  if (inner.point().size() > kMostUnknowns || problem.has_manifolds()) return false;
+  std::vector<double> x(inner.point().begin(), inner.point().end());
+  const auto violated_at = [&](std::span<const double> at) {
+    const std::vector<double> c =
+        constraint_values(model, inner.engine(runtime::Pass::cost), penalties.first_row(), at);
+    double squared = 0;
+    for (std::size_t row = 0; row < rows(); ++row) {
+      const double by = equality[row] ? c[row] : std::min(c[row], 0.0);
+      squared += std::pow(scale[row] * by, 2);
+    }
+    return squared;
+  };
+  const double least = kLess * violated_at(x);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    if (!model.model.constant.empty() && model.model.constant[k] != 0) continue;
+    const double here = x[k], size = here != 0 ? here : 1;
+    for (int power = -kLargestPower; power <= kLargestPower; power += kPowers)
+      for (const double sign : {1.0, -1.0}) {
+        x[k] = here + sign * std::ldexp(size, power);
+        const bool within = model.model.lower.empty() ||
+                            (x[k] >= model.model.lower[k] && x[k] <= model.model.upper[k]);
+        if (within && violated_at(x) < least) return true;
+      }
+    x[k] = here;
+  }
+  return false;
+}
+
 bool ConstrainedRun::ended(const std::function<bool()>& converged,
                            const std::function<bool()>& infeasible) {
   if (stopped()) return true;

@@ -265,6 +265,10 @@ struct ConstrainedRun {
   ///   weight, inequalities  weights of equalities and inequalities
   ///   shifts                of Penalties: without multipliers
   bool violation_is_least(double weight, double inequalities, std::span<const double> shifts);
+  /// The gradient of the violation vanishes at its maximum, too, and at saddles: then it is smaller
+  /// with one unknown changed, by its own size or by 1 times powers of 2. For up to 64 unknowns
+  /// without manifolds.
+  bool violation_falls_beside();
 
   /// Ends the solve if the caller or a limit has ended a minimisation, if a method finds that it
   /// has converged or that a constraint cannot be met, or after the last outer iteration.

@@ -733,6 +733,28 @@ TEST(Constrained, InfeasibleRowsReportTheirLeastViolation) {
   }
 }
 
+// Where it is greatest the violation is stationary, too.
+TEST(Constrained, TheGreatestViolationIsNotTheLeast) {
+  for (const bool equality : {false, true}) {
+    for (const double unit : {1e-9, 1.0, 1e9}) {
+      for (const double start : {0.0, 1e-300, 1e-17, -1e-12, 1e-6}) {
+        SCOPED_TRACE(std::to_string(equality) + ", " + std::to_string(unit) + ", " +
+                     std::to_string(start));
+        std::vector<double> x = {start * unit, 0};
+        Problem problem;
+        const Parameters u = problem.add_parameters(x);
+        for (int k = 0; k < 2; ++k) problem.add_residual(u[k] / unit);
+        const Value out = square(u[0] / unit) + square(u[1] / unit) - 1.0;
+        equality ? problem.add_equality(out) : problem.add_inequality(out);
+        const Summary s = solve(problem);
+        EXPECT_NE(s.termination, Termination::INFEASIBLE) << s.message;
+        const bool claims = s.termination == Termination::CONVERGENCE;
+        EXPECT_TRUE(!claims || std::abs(s.final_cost - 0.5) < 1e-6) << s.final_cost;
+      }
+    }
+  }
+}
+
 // The least force that moves a mass from 0 to 1 in a second, in steps: the squares of its Euler
 // steps are hardly seen in the gradient of the violation, which was called the least one.
 TEST(Constrained, RowsThatAreNearlyDependentCanBeMet) {
