@@ -143,7 +143,7 @@ class Columns final : public ComponentSink {
     for (std::size_t c = 0; c < out_.count; ++c) {
       ++counts[static_cast<std::size_t>(out_.termination[c])];
       ++ends[static_cast<std::size_t>(ends_[c])];
-      if (ends_[c] != End::nonfinite || out_.successful_steps[c] > 0) {
+      if (std::isfinite(out_.initial_cost[c]) && std::isfinite(out_.final_cost[c])) {
         summary.initial_cost += out_.initial_cost[c];
         summary.final_cost += out_.final_cost[c];
       }

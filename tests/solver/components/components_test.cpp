@@ -1299,5 +1299,18 @@ TEST(SolveMany, RefusesWhatDoesNotFit) {
             "inf]");
 }
 
+// At 0 the derivative of a square root is not finite, but the cost is.
+TEST(Components, CostsCountWhereDerivativesAreNotFinite) {
+  std::vector<double> x = {0, 0, 4};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x, 1);
+  const double to[] = {5, 0.5, 1};
+  for (std::uint32_t k = 0; k < 3; ++k) problem.add_residual(sqrt(u.scalar(k)) - to[k]);
+  const Summary summary = solve(problem, on_cpu(Components::separate));
+  EXPECT_EQ(summary.termination, Termination::FAILURE);
+  EXPECT_EQ(summary.initial_cost, (25 + 0.25 + 1) / 2);
+  EXPECT_NEAR(summary.final_cost, (25 + 0.25) / 2, 1e-9);
+}
+
 }  // namespace
 }  // namespace topograd
