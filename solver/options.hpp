@@ -339,8 +339,8 @@ struct SolverOptions {
   DeviceRestrictions restrictions = {};
   bool validation = false;     ///< runs Vulkan with the validation layer
   bool deterministic = false;  ///< layouts and kernels by rules alone, without measurements
-  /// `portable`: the answer has the same bits on every machine (portable-bits.md). Sums are taken
-  /// on the CPU, also with backend vulkan; `deterministic` is set. A solve throws
+  /// `portable`: the answer has the same bits on every machine (portable-bits.md). Sums have the
+  /// order of the CPU, also with backend vulkan; `deterministic` is set. A solve throws
   /// Error{Unsupported} for f32 on a device, factor device or cholmod, methods adam and adamw.
   Bits bits = Bits::native;
 

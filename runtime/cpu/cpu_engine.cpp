@@ -27,8 +27,7 @@ class CpuEngine final : public Engine,
                         public Plans,
                         public EngineMeasurements {
  public:
-  CpuEngine(const Model& model, const EngineOptions& options, Bits bits,
-            std::unique_ptr<RowRunner> device = nullptr);
+  CpuEngine(const Model& model, const EngineOptions& options, Bits bits, DeviceParts device = {});
 
   Abilities abilities() override {
     return {.steps = &steps_,
@@ -97,11 +96,11 @@ class CpuEngine final : public Engine,
 
 template <class T>
 CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options, Bits bits,
-                        std::unique_ptr<RowRunner> device)
+                        DeviceParts device)
     : other_strategy_asked_(options.accumulation.value_or(Accumulation::gather_store) !=
                             Accumulation::gather_store),
-      terms_(options, bits, std::move(device)),
-      steps_(terms_, options) {
+      terms_(options, bits, std::move(device.rows)),
+      steps_(terms_, options, std::move(device.solver)) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");
   }
@@ -225,10 +224,10 @@ std::string interpreter_name(Precision precision, int threads, Bits bits) {
 }
 
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options, Bits bits,
-                                        std::unique_ptr<RowRunner> device) {
+                                        DeviceParts device) {
   switch (options.precision) {
     case Precision::f32:
-      if (device != nullptr)
+      if (device.rows != nullptr)
         throw Error(ErrorCode::Unsupported, "cpu engine: a device evaluates for it in f64 alone");
       return std::make_unique<CpuEngine<float>>(model, options, bits);
     case Precision::mixed:

@@ -30,6 +30,7 @@ void CpuSystem<T>::follow(const Model& model, bool moved) {
     scaled_ = false;
   }
   follow_terms();
+  if (listed_ != nullptr) listed_->follow();
   manifolds_.follow(model, terms_.layout(), terms_.bits());
   ambient_ = Column<T>(manifolds_.empty() ? 0 : terms_.scalars());
   held_ = always_held();
@@ -68,12 +69,13 @@ template <class T>
 void CpuSystem<T>::transfer(ir::StateRecord& record) {
   record.value("columns scaled", scaled_);
   if (scaled_) record.by_unknown("column scaling", std::span<T>(scale_));
-  preconditioner_->transfer(record);
+  preconditioner_->transfer(terms_.pool(), record);
 }
 
 template <class T>
 void CpuSystem<T>::store_jacobian(const Column<T>& x) {
   blocks_current_ = diagonal_current_ = false;
+  if (listed_ != nullptr) listed_->linearized();
   for (LinearTerm<T>& term : linear_) {
     term.linearize(terms_.pool(), terms_.workers(), terms_.vectors(x));
     ++terms_.stats().kernels_on_cpu;
@@ -255,6 +257,28 @@ int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& prec
 }
 
 template <class T>
+bool CpuSystem<T>::prepare_there(StepSystem<T>& system) {
+  if constexpr (std::is_same_v<T, double>) {
+    const bool suits = manifolds_.empty() && terms_.sums().by_chunk() && !terms_.sums().is_part();
+    if (listed_ == nullptr || krylov_ != nullptr || !suits) return false;
+    if (!listed_->prepare(linear_, system)) return false;
+    system.coarse = listed_.get();
+    return true;
+  }
+  return false;
+}
+
+template <class T>
+CgReport CpuSystem<T>::iterate_there(const CgOptions& options) {
+  if constexpr (std::is_same_v<T, double>) {
+    std::vector<double> right_side(terms_.scalars());
+    for (std::size_t i = 0; i < right_side.size(); ++i) right_side[i] = -gradient_[i];
+    return listed_->solve(*preconditioner_, right_side, delta_, options);
+  }
+  return {};
+}
+
+template <class T>
 typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const StepRequest& request) {
   const TimedPass timed(TimedWork::cpu, "conjugate_gradients");
   const auto start = std::chrono::steady_clock::now();
@@ -265,17 +289,20 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
   set_damping(request);
   auto matrix = product_by<T>(
       [&](const T* p, T* q) { return multiply([&](std::size_t i) { return damping_[i]; }, p, q); });
+  StepSystem<T> system{terms_.layout(), terms_.sums(), x.data(), blocks().data(),
+                       damping_.data(), held_,         matrix};
+  const bool there = prepare_there(system);
   {
     const TimedPass building(TimedWork::cpu, "preconditioner");
-    preconditioner_->build(terms_.pool(), {terms_.layout(), terms_.sums(), x.data(),
-                                           blocks().data(), damping_.data(), held_, matrix});
+    preconditioner_->build(terms_.pool(), system);
   }
   const CgOptions options{.tolerance = request.linear_tolerance,
                           .in_energy = request.energy_norm || preconditioner_->is_norm(),
                           .max_iterations = request.max_linear_iterations,
                           .eta = request.eta,
                           .sums = &terms_.sums()};
-  Solved solved{.iterations = iterate(matrix, *preconditioner_, options)};
+  Solved solved{.iterations = there ? iterate_there(options).iterations
+                                    : iterate(matrix, *preconditioner_, options)};
   preconditioner_->solved(solved.iterations);
   terms_.sums().fill_ghosts(delta_.data());
   solved.slope = gradient_times_delta();

@@ -5,12 +5,14 @@
 #include "cpu_manifolds.hpp"
 #include "cpu_terms.hpp"
 #include "linear/conjugate_gradients.hpp"
+#include "linear/listed_steps.hpp"
 #include "linear/step_preconditioner.hpp"
 #include "terms/linear_term.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -27,11 +29,15 @@ class CpuSystem {
     double seconds = 0, slope = 0, model_decrease = 0;
   };
 
-  ///   terms  outlives the system
-  CpuSystem(CpuTerms<T>& terms, const EngineOptions& options)
+  ///   terms   outlives the system
+  ///   listed  solves with the bits of the host; null: the host solves
+  CpuSystem(CpuTerms<T>& terms, const EngineOptions& options,
+            std::unique_ptr<ListedSolver> listed = nullptr)
       : terms_(terms),
         preconditioner_(make_preconditioner<T>(options.preconditioner, terms.bits())),
-        krylov_(options.krylov) {}
+        krylov_(options.krylov) {
+    if (listed != nullptr) listed_ = std::make_unique<ListedSteps>(std::move(listed));
+  }
 
   /// Follows the terms, which have other unknowns if `moved`.
   void follow(const Model& model, bool moved);
@@ -85,6 +91,9 @@ class CpuSystem {
   double image_square_by_scalar() const;
   int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
               const CgOptions& options);
+  /// Brings the system to the device that solves; false where there is none, or it cannot.
+  bool prepare_there(StepSystem<T>& system);
+  CgReport iterate_there(const CgOptions& options);
 
   CpuTerms<T>& terms_;
   std::vector<LinearTerm<T>> linear_;  // of all residuals
@@ -100,6 +109,7 @@ class CpuSystem {
   std::vector<std::uint8_t> held_;
   std::unique_ptr<StepPreconditioner<T>> preconditioner_;
   std::shared_ptr<KrylovMethod> krylov_;  // null: conjugate gradients
+  std::unique_ptr<ListedSteps> listed_;   // null: on the host
   CgVectors<T> cg_;
   bool scaled_ = false;
 };
@@ -125,8 +135,9 @@ template <class T>
 class CpuSteps final : public DampedSteps, public StepLengths, public LastStep, public Guards {
  public:
   ///   terms  outlives the steps
-  CpuSteps(CpuTerms<T>& terms, const EngineOptions& options)
-      : terms_(terms), system_(terms, options) {
+  CpuSteps(CpuTerms<T>& terms, const EngineOptions& options,
+           std::unique_ptr<ListedSolver> listed = nullptr)
+      : terms_(terms), system_(terms, options, std::move(listed)) {
     if (options.narrow_system) narrow_ = std::make_unique<NarrowSystem>(options, terms.bits());
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../engine/engine.hpp"
+#include "../model/listed_system.hpp"
 #include "../rows/rows.hpp"
 #include "tiles/pool.hpp"
 
@@ -9,6 +10,12 @@
 #include <string>
 
 namespace topograd::runtime::cpu {
+
+/// What a device computes for the engine. Null: the interpreter, or the host, does it.
+struct DeviceParts {
+  std::unique_ptr<RowRunner> rows;
+  std::unique_ptr<ListedSolver> solver;
+};
 
 /// Makes an engine for `model` on options.threads threads (0 = all) in options.precision.
 ///
@@ -22,11 +29,10 @@ namespace topograd::runtime::cpu {
 ///
 ///   bits    portable: functions have the bits of every machine; with
 ///           EngineOptions::deterministic, so has all of it
-///   device  runs the kernels of the residuals, in f64; sums and systems stay here. Null: the
-///           interpreter runs them
+///   device  runs the kernels of the residuals, in f64, and conjugate gradients with the bits that
+///           they have here; other sums and systems stay here
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options,
-                                        Bits bits = Bits::native,
-                                        std::unique_ptr<RowRunner> device = nullptr);
+                                        Bits bits = Bits::native, DeviceParts device = {});
 
 /// "interpreter, avx2, 2 threads": the device of this backend.
 std::string interpreter_name(Precision precision, int threads, Bits bits = Bits::native);

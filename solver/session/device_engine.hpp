@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../runtime/engine/engine.hpp"
+#include "../../runtime/model/listed_system.hpp"
 #include "../../runtime/rows/rows.hpp"
 #include "../executor.hpp"
 #include "../plan/decide.hpp"
@@ -48,5 +49,8 @@ std::size_t unmade_kernels();
 
 /// Kernels on rows of numbers, on the device that the options name. Throws as make_device_engine().
 std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions& options);
+
+/// Conjugate gradients with the sums of the CPU, on that device. Throws as make_device_engine().
+std::unique_ptr<runtime::ListedSolver> make_listed_solver(const runtime::EngineOptions& options);
 
 }  // namespace topograd

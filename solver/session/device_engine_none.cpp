@@ -36,4 +36,8 @@ std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOption
   throw Error(ErrorCode::Unsupported, std::string("backend vulkan: ") + kProblem);
 }
 
+std::unique_ptr<runtime::ListedSolver> make_listed_solver(const runtime::EngineOptions&) {
+  throw Error(ErrorCode::Unsupported, std::string("backend vulkan: ") + kProblem);
+}
+
 }  // namespace topograd

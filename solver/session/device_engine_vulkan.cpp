@@ -7,6 +7,7 @@
 #include "../../runtime/device/kernels/kernel_cache.hpp"
 #include "../../runtime/hybrid/vulkan/hybrid_backend.hpp"
 #include "../../runtime/vulkan/engine.hpp"
+#include "../../runtime/vulkan/linear/listed_solver.hpp"
 
 #include <algorithm>
 #include <string>
@@ -96,6 +97,10 @@ std::size_t unmade_kernels() { return vk::unmade_kernels(); }
 
 std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions& options) {
   return vk::make_row_runner(options);
+}
+
+std::unique_ptr<runtime::ListedSolver> make_listed_solver(const runtime::EngineOptions& options) {
+  return vk::make_listed_solver(options);
 }
 
 }  // namespace topograd

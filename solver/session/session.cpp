@@ -45,10 +45,11 @@ runtime::EngineOptions engine_options(const SolverOptions& options, const Plan& 
 std::unique_ptr<runtime::Engine> make_interpreter(const ProblemModel& model,
                                                   const SolverOptions& options, const Plan& plan) {
   const runtime::EngineOptions of = engine_options(options, plan);
-  std::unique_ptr<runtime::RowRunner> device;
+  runtime::cpu::DeviceParts device;
   if (plan.backend.kernels_on_device) {
-    device = make_device_rows(of);
-    runtime::require_same_rounding(*device);
+    device.rows = make_device_rows(of);
+    runtime::require_same_rounding(*device.rows);
+    if (!of.narrow_system) device.solver = make_listed_solver(of);
   }
   return runtime::cpu::make_cpu_engine(model.model, of, options.bits, std::move(device));
 }

@@ -12,11 +12,6 @@
 namespace topograd::runtime::cpu {
 namespace {
 
-/// r·r and r·z.
-struct ResidualProducts {
-  double rr = 0, rz = 0;
-};
-
 template <class T>
 std::array<double, 2> products_of(SumOrder order, const T* r, const T* z, std::size_t n) {
   if (order == SumOrder::packets) {
@@ -48,13 +43,14 @@ Direction direction_of(double curvature, NegativeCurvature negative) {
   return follows ? Direction::along_negative : Direction::nowhere;
 }
 
-/// The vectors of a solve, and the sweeps over them.
+/// Sweeps over vectors of the host.
 template <class T>
-class Sweeps {
+class HostSweeps final : public CgSweeps<T> {
  public:
-  Sweeps(Pool& pool, HostPreconditioner<T>& preconditioner, CgVectors<T>& vectors, T* x,
-         const CgOptions& options)
+  HostSweeps(Pool& pool, LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
+             CgVectors<T>& vectors, T* x, const CgOptions& options)
       : pool_(pool),
+        matrix_(matrix),
         preconditioner_(preconditioner),
         options_(options),
         n_(vectors.residual.size()),
@@ -64,8 +60,7 @@ class Sweeps {
         p_(vectors.direction.data()),
         q_(vectors.product.data()) {}
 
-  /// x = 0, and the first direction.
-  ResidualProducts start() {
+  ResidualProducts start() override {
     const ResidualProducts products = precondition(
         [&](std::size_t begin, std::size_t end) { std::fill(x_ + begin, x_ + end, T(0)); });
     pool_.for_ranges(n_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
@@ -74,8 +69,9 @@ class Sweeps {
     return products;
   }
 
-  /// x and r follow the direction.
-  ResidualProducts follow(T alpha) {
+  double multiply() override { return matrix_.multiply(p_, q_); }
+
+  ResidualProducts follow(T alpha) override {
     return precondition([&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         x_[i] += alpha * p_[i];
@@ -84,13 +80,11 @@ class Sweeps {
     });
   }
 
-  /// x alone follows it.
-  void move(T alpha) {
+  void move(T alpha) override {
     for (std::size_t i = 0; i < n_; ++i) x_[i] += alpha * p_[i];
   }
 
-  /// The next direction: p = z + beta p.
-  void turn(T beta) {
+  void turn(T beta) override {
     pool_.for_ranges(n_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) p_[i] = z_[i] + beta * p_[i];
     });
@@ -113,6 +107,7 @@ class Sweeps {
   }
 
   Pool& pool_;
+  LinearOperator<T>& matrix_;
   HostPreconditioner<T>& preconditioner_;
   const CgOptions& options_;
   std::size_t n_;
@@ -122,11 +117,7 @@ class Sweeps {
 }  // namespace
 
 template <class T>
-CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
-                             HostPreconditioner<T>& preconditioner, CgVectors<T>& vectors, T* x,
-                             const CgOptions& options) {
-  vectors.resize(vectors.residual.size());
-  Sweeps<T> sweeps(pool, preconditioner, vectors, x, options);
+CgReport conjugate_gradients(CgSweeps<T>& sweeps, const CgOptions& options) {
   const auto norm = [&](const ResidualProducts& of) { return norm_of(of, options.in_energy); };
   ResidualProducts now = sweeps.start();
   const double enough = options.tolerance * norm(now);
@@ -141,7 +132,7 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
     if (report.iterations >= options.max_iterations) break;
     // With sums of several processes, all of them must decide alike.
     if (!shared && platform::EndableWork::should_end()) break;
-    const double curvature = matrix.multiply(vectors.direction.data(), vectors.product.data());
+    const double curvature = sweeps.multiply();
     ++report.products;
     const Direction direction = direction_of(curvature, options.negative);
     const T alpha = static_cast<T>(now.rz / std::abs(curvature));
@@ -162,6 +153,16 @@ CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
   return report;
 }
 
+template <class T>
+CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
+                             HostPreconditioner<T>& preconditioner, CgVectors<T>& vectors, T* x,
+                             const CgOptions& options) {
+  vectors.resize(vectors.residual.size());
+  HostSweeps<T> sweeps(pool, matrix, preconditioner, vectors, x, options);
+  return conjugate_gradients(sweeps, options);
+}
+
+template CgReport conjugate_gradients(CgSweeps<double>&, const CgOptions&);
 template CgReport conjugate_gradients(Pool&, LinearOperator<float>&, HostPreconditioner<float>&,
                                       CgVectors<float>&, float*, const CgOptions&);
 template CgReport conjugate_gradients(Pool&, LinearOperator<double>&, HostPreconditioner<double>&,

@@ -146,11 +146,37 @@ struct CgReport {
   CgEnd end = CgEnd::limit;
 };
 
-/// Solves A x = b from x = 0. Results do not depend on the number of threads.
+/// r·r and r·z.
+struct ResidualProducts {
+  double rr = 0, rz = 0;
+};
+
+/// The vectors x, r, z, p and q of a solve, wherever they are.
+template <class T>
+class CgSweeps {
+ public:
+  virtual ~CgSweeps() = default;
+  /// x = 0, and p = z = M⁻¹ r.
+  virtual ResidualProducts start() = 0;
+  /// q = A p. Returns p·q.
+  virtual double multiply() = 0;
+  /// x += alpha p, r −= alpha q, z = M⁻¹ r.
+  virtual ResidualProducts follow(T alpha) = 0;
+  /// x += alpha p, at the end of a solve.
+  virtual void move(T alpha) = 0;
+  /// p = z + beta p.
+  virtual void turn(T beta) = 0;
+};
+
+/// Solves A x = b from x = 0 by sweeps over the vectors, of which r is b.
+/// Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
+template <class T>
+CgReport conjugate_gradients(CgSweeps<T>& sweeps, const CgOptions& options);
+
+/// The same with vectors of the host. Results do not depend on the number of threads.
 ///
 ///   vectors  `residual` is b; it is b − A x afterwards
 ///   x        as many scalars; out
-/// Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
 template <class T>
 CgReport conjugate_gradients(Pool& pool, LinearOperator<T>& matrix,
                              HostPreconditioner<T>& preconditioner, CgVectors<T>& vectors, T* x,

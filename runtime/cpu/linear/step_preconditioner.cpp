@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,11 +54,16 @@ class TwoLevelPreconditioner final : public StepPreconditioner<T> {
 
   void follow(const Model& model) override;
   void begin_solve() override { control_.begin_solve(); }
-  void transfer(ir::StateRecord& record) override {
+  void transfer(Pool& pool, ir::StateRecord& record) override {
     control_.transfer(record, model_);
-    if (control_.in_use()) coarse_.transfer(record, control_.plan());
+    if (control_.in_use()) coarse_.transfer(pool, record, control_.plan());
   }
   void build(Pool& pool, const StepSystem<T>& system) override;
+  std::span<const T> inverse_blocks() const override { return blocks_.inverse_blocks(); }
+  typename StepPreconditioner<T>::CoarsePart coarse() override {
+    if (!control_.in_use()) return {};
+    return {&control_.plan(), &coarse_};
+  }
   void solved(int iterations) override { control_.solved(iterations); }
   bool is_norm() const override { return control_.in_use(); }
   PreconditionerUse use() const override { return control_.use(); }
@@ -96,7 +102,8 @@ void TwoLevelPreconditioner<T>::build(Pool& pool, const StepSystem<T>& system) {
   blocks_.build(pool, system);
   const auto here = [&] { return std::vector<double>(system.x, system.x + model_.scalars); };
   if (!control_.due(model_, here)) return;
-  if (coarse_.build(pool, control_.plan(), {system.x, model_.scalars, system.matrix, blocks_})) {
+  if (coarse_.build(pool, control_.plan(),
+                    {system.x, model_.scalars, system.matrix, blocks_, system.coarse})) {
     control_.built();
   } else {
     control_.failed(PreconditionerReason::indefinite);
@@ -306,10 +313,14 @@ constexpr double kShift = sizeof(T) == sizeof(float) ? 1e-6 : 1e-12;
 constexpr double kMoreShift = 100;
 constexpr int kTries = 3;
 
+/// Rows of a column, and numbers in the columns before it, that one thread takes at least.
+constexpr Eigen::Index kRowsPerRange = 64, kNumbersPerRange = 8192;
+
 /// Cholesky's factor in the lower triangle; false if a pivot is not positive. Column by column, so
 /// that sums have the same order on every processor: that of Eigen's blocks depends on registers.
-bool factorise_by_columns(Eigen::MatrixXd& A) {
+bool factorise_by_columns(Pool& pool, Eigen::MatrixXd& A) {
   const Eigen::Index n = A.rows();
+  Eigen::VectorXd left;
   for (Eigen::Index k = 0; k < n; ++k) {
     const Eigen::Index rest = n - k - 1;
     const auto row = A.row(k).head(k);
@@ -317,15 +328,24 @@ bool factorise_by_columns(Eigen::MatrixXd& A) {
     if (k > 0) pivot -= row.squaredNorm();
     if (!(pivot > 0)) return false;
     A(k, k) = pivot = std::sqrt(pivot);
-    auto below = A.col(k).tail(rest);
-    if (k > 0 && rest > 0) below.noalias() -= A.bottomLeftCorner(rest, k) * row.transpose();
-    if (rest > 0) below /= pivot;
+    if (rest == 0) break;
+    left = row.transpose();
+    // Eigen sums single rows in another order than several.
+    const Eigen::Index pieces =
+        std::max<Eigen::Index>(std::min(rest / kRowsPerRange, rest * k / kNumbersPerRange), 1);
+    pool.for_ranges(static_cast<std::size_t>(pieces), 1, [&](std::size_t piece, std::size_t) {
+      const Eigen::Index begin = rest * static_cast<Eigen::Index>(piece) / pieces;
+      const Eigen::Index end = rest * static_cast<Eigen::Index>(piece + 1) / pieces;
+      auto below = A.col(k).segment(k + 1 + begin, end - begin);
+      if (k > 0) below.noalias() -= A.block(k + 1 + begin, 0, end - begin, k) * left;
+      below /= pivot;
+    });
   }
   return true;
 }
 
-bool factorise_in_place(Eigen::MatrixXd& A, Bits bits) {
-  if (bits == Bits::portable) return factorise_by_columns(A);
+bool factorise_in_place(Pool& pool, Eigen::MatrixXd& A, Bits bits) {
+  if (bits == Bits::portable) return factorise_by_columns(pool, A);
   return Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>>(A).info() == Eigen::Success;
 }
 
@@ -339,8 +359,9 @@ bool TwoLevel<T>::build(Pool& pool, const CoarsePlan& plan, const System& system
   }
   fill_vectors(pool, plan, system);
   if (plan.answers) add_answers(pool, plan, system);
+  ++version_;
   fill_matrix(pool, plan, system);
-  return factorise();
+  return factorise(pool);
 }
 
 template <class T>
@@ -415,35 +436,51 @@ void TwoLevel<T>::restrict_to(const CoarsePlan& plan, std::size_t aggregate, con
 }
 
 template <class T>
+std::span<const double> TwoLevel<T>::product(Pool& pool, const CoarsePlan& plan,
+                                             const System& system, std::span<const double> y) {
+  if (system.coarse != nullptr) return system.coarse->multiply(y);
+  expand(pool, plan, y.data(), direction_.data());
+  system.matrix.multiply(direction_.data(), product_.data());
+  coarse_.resize(plan.unknowns());
+  pool.for_ranges(plan.aggregates, kAggregatesPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t g = begin; g < end; ++g)
+      restrict_to(plan, g, product_.data(), &coarse_[g * plan.functions]);
+  });
+  return coarse_;
+}
+
+template <class T>
 void TwoLevel<T>::fill_matrix(Pool& pool, const CoarsePlan& plan, const System& system) {
-  const auto m = static_cast<Eigen::Index>(plan.functions);
+  const std::uint32_t m = plan.functions;
   const auto size = static_cast<Eigen::Index>(plan.unknowns());
   matrix_ = Eigen::MatrixXd::Zero(size, size);
+  if constexpr (std::is_same_v<T, double>) {
+    if (system.coarse != nullptr) system.coarse->set(plan, vectors_, version_);
+  }
   std::vector<double> y(plan.unknowns());
-  for (std::uint32_t colour = 0; colour < plan.colours; ++colour) {
-    const std::uint32_t* const sources = plan.sources.data() + colour * plan.aggregates;
-    for (Eigen::Index f = 0; f < m; ++f) {
-      for (std::uint32_t g = 0; g < plan.aggregates; ++g) {
-        for (Eigen::Index h = 0; h < m; ++h) {
-          y[static_cast<std::size_t>(g * m + h)] = plan.colour[g] == colour && h == f ? 1 : 0;
-        }
-      }
-      expand(pool, plan, y.data(), direction_.data());
-      system.matrix.multiply(direction_.data(), product_.data());
-      pool.for_ranges(
-          plan.aggregates, kAggregatesPerRange, [&](std::size_t begin, std::size_t end) {
-            for (std::size_t g = begin; g < end; ++g) {
-              if (sources[g] == kNoAggregate) continue;
-              restrict_to(plan, g, product_.data(),
-                          &matrix_(static_cast<Eigen::Index>(g) * m, sources[g] * m + f));
-            }
-          });
-    }
+  for (std::uint32_t k = 0; k < plan.colours * m; ++k) {
+    const std::uint32_t colour = k / m, f = k % m;
+    std::ranges::fill(y, 0.0);
+    for (std::uint32_t g = 0; g < plan.aggregates; ++g)
+      if (plan.colour[g] == colour) y[g * m + f] = 1;
+    put_columns(plan, colour, f, product(pool, plan, system, y));
+  }
+}
+
+/// Puts Pᵀ A P times vector f of all aggregates of a colour to the columns of these vectors.
+template <class T>
+void TwoLevel<T>::put_columns(const CoarsePlan& plan, std::uint32_t colour, std::uint32_t f,
+                              std::span<const double> product) {
+  const std::uint32_t m = plan.functions;
+  for (std::uint32_t g = 0; g < plan.aggregates; ++g) {
+    const std::uint32_t source = plan.sources[colour * plan.aggregates + g];
+    if (source == kNoAggregate) continue;
+    for (std::uint32_t h = 0; h < m; ++h) matrix_(g * m + h, source * m + f) = product[g * m + h];
   }
 }
 
 template <class T>
-bool TwoLevel<T>::factorise() {
+bool TwoLevel<T>::factorise(Pool& pool) {
   double shift = kShift<T>;
   for (int k = 0; k < kTries; ++k, shift *= kMoreShift) {
     factor_ = matrix_;
@@ -451,14 +488,15 @@ bool TwoLevel<T>::factorise() {
       const double d = matrix_(i, i);
       factor_(i, i) = d > 0 ? d * (1 + shift) : 1;
     }
-    if (factorise_in_place(factor_, bits_) && factor_.allFinite()) return true;
+    if (factorise_in_place(pool, factor_, bits_) && factor_.allFinite()) return true;
   }
   return false;
 }
 
 template <class T>
-void TwoLevel<T>::transfer(ir::StateRecord& record, const CoarsePlan& plan) {
+void TwoLevel<T>::transfer(Pool& pool, ir::StateRecord& record, const CoarsePlan& plan) {
   if (record.restores()) {
+    ++version_;
     const Eigen::Index n = plan.unknowns();
     vectors_ = Column<T>(plan.offsets.size());
     matrix_.resize(n, n);
@@ -466,19 +504,27 @@ void TwoLevel<T>::transfer(ir::StateRecord& record, const CoarsePlan& plan) {
   record.list("coarse vectors", std::span<T>(vectors_));
   record.list("coarse matrix",
               std::span<double>(matrix_.data(), static_cast<std::size_t>(matrix_.size())));
-  if (record.restores() && !factorise()) record.refuse("coarse matrix", "is not positive definite");
+  if (record.restores() && !factorise(pool))
+    record.refuse("coarse matrix", "is not positive definite");
+}
+
+template <class T>
+double TwoLevel<T>::solve(std::span<const double> b) {
+  const Eigen::Map<const Eigen::VectorXd> right(b.data(), static_cast<Eigen::Index>(b.size()));
+  solution_ = right;
+  factor_.triangularView<Eigen::Lower>().solveInPlace(solution_);
+  factor_.triangularView<Eigen::Lower>().adjoint().solveInPlace(solution_);
+  return right.dot(solution_);
 }
 
 template <class T>
 double TwoLevel<T>::add(Pool& pool, const CoarsePlan& plan, const T* r, T* z) {
   const std::size_t n = plan.entries(), m = plan.functions;
-  coarse_.resize(static_cast<Eigen::Index>(plan.unknowns()));
+  coarse_.resize(plan.unknowns());
   pool.for_ranges(plan.aggregates, kAggregatesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t g = begin; g < end; ++g) restrict_to(plan, g, r, coarse_.data() + g * m);
   });
-  solution_ = coarse_;
-  factor_.triangularView<Eigen::Lower>().solveInPlace(solution_);
-  factor_.triangularView<Eigen::Lower>().adjoint().solveInPlace(solution_);
+  const double product = solve(coarse_);
   pool.for_ranges(n, kEntriesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t e = begin; e < end; ++e) {
       const double* const at = solution_.data() + plan.homes[e] * m;
@@ -487,7 +533,7 @@ double TwoLevel<T>::add(Pool& pool, const CoarsePlan& plan, const T* r, T* z) {
       z[plan.scalars[e]] += sum;
     }
   });
-  return coarse_.dot(solution_);
+  return product;
 }
 
 template <class T>

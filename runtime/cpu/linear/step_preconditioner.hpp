@@ -25,6 +25,17 @@ namespace topograd::runtime::cpu {
 
 using codegen::Bits;
 
+/// Products with the matrix of a coarse space, where something else than the host makes them.
+class CoarseProducts {
+ public:
+  virtual ~CoarseProducts() = default;
+  ///   vectors  by vector, then by entry; `version` is another one when they have changed
+  virtual void set(const CoarsePlan& plan, std::span<const double> vectors,
+                   std::uint64_t version) = 0;
+  /// Returns Pᵀ A P y, with the bits that the host's sums have.
+  virtual std::span<const double> multiply(std::span<const double> y) = 0;
+};
+
 /// The damped system of one step, A = JᵀJ + damping.
 template <class T>
 struct StepSystem {
@@ -35,7 +46,11 @@ struct StepSystem {
   const T* damping;                     ///< by scalar of x
   std::span<const std::uint8_t> fixed;  ///< by scalar of x, or empty: 1 = fixed
   LinearOperator<T>& matrix;            ///< A
+  CoarseProducts* coarse = nullptr;     ///< null: by products with A
 };
+
+template <class T>
+class TwoLevel;
 
 template <class T>
 class StepPreconditioner : public HostPreconditioner<T> {
@@ -45,13 +60,21 @@ class StepPreconditioner : public HostPreconditioner<T> {
   /// Marks the start of another solve.
   virtual void begin_solve() {}
   /// As DampedSteps::transfer().
-  virtual void transfer(ir::StateRecord& /*record*/) {}
+  virtual void transfer(Pool& /*pool*/, ir::StateRecord& /*record*/) {}
   /// Builds M⁻¹ for the next step. The data of `system` live until the next build().
   virtual void build(Pool& pool, const StepSystem<T>& system) = 0;
   /// Called after conjugate gradients with it.
   virtual void solved(int /*iterations*/) {}
   /// True if M is so different from the diagonal that its norm is a better stopping test than ‖r‖.
   virtual bool is_norm() const { return false; }
+  /// Packed inverses of the diagonal blocks, the first part of M⁻¹.
+  virtual std::span<const T> inverse_blocks() const = 0;
+  /// A coarse space, the second part of M⁻¹; null: there is none.
+  struct CoarsePart {
+    const CoarsePlan* plan = nullptr;
+    TwoLevel<T>* space = nullptr;
+  };
+  virtual CoarsePart coarse() { return {}; }
   /// Use since begin_solve().
   virtual PreconditionerUse use() const = 0;
   virtual std::vector<MemoryUse> memory() const = 0;
@@ -75,6 +98,7 @@ class BlockJacobi final : public StepPreconditioner<T> {
   void apply(std::size_t k, const T* r, T* z) const override;
 
   void build(Pool& pool, const StepSystem<T>& system) override;
+  std::span<const T> inverse_blocks() const override { return inverse_; }
   PreconditionerUse use() const override {
     return {.asked_for = true, .why = {PreconditionerReason::asked_for}};
   }
@@ -96,6 +120,7 @@ class TwoLevel {
     std::uint64_t scalars = 0;            ///< of x
     LinearOperator<T>& matrix;            ///< A, damped
     const HostPreconditioner<T>& blocks;  ///< D
+    CoarseProducts* coarse = nullptr;     ///< null: by products with A
   };
 
   explicit TwoLevel(Bits bits = Bits::native) : bits_(bits) {}
@@ -106,11 +131,19 @@ class TwoLevel {
   bool build(Pool& pool, const CoarsePlan& plan, const System& system);
 
   /// Saves or restores vectors and matrix.
-  void transfer(ir::StateRecord& record, const CoarsePlan& plan);
+  void transfer(Pool& pool, ir::StateRecord& record, const CoarsePlan& plan);
 
+  /// Solves Pᵀ A P y = b; returns b · y.
+  double solve(std::span<const double> b);
+  /// y of the last solve().
+  std::span<const double> solution() const {
+    return {solution_.data(), static_cast<std::size_t>(solution_.size())};
+  }
   /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · the added part.
   double add(Pool& pool, const CoarsePlan& plan, const T* r, T* z);
 
+  /// Another one whenever vectors() are others.
+  std::uint64_t version() const { return version_; }
   /// P by vector and entry, and the lower triangle of Pᵀ A P, for tests.
   std::span<const T> vectors() const { return vectors_; }
   const Eigen::MatrixXd& matrix() const { return matrix_; }
@@ -121,17 +154,24 @@ class TwoLevel {
   void fill_vectors(Pool& pool, const CoarsePlan& plan, const System& system);
   void add_answers(Pool& pool, const CoarsePlan& plan, const System& system);
   void fill_matrix(Pool& pool, const CoarsePlan& plan, const System& system);
-  bool factorise();
+  void put_columns(const CoarsePlan& plan, std::uint32_t colour, std::uint32_t f,
+                   std::span<const double> product);
+  bool factorise(Pool& pool);
   /// p = Σ_f y[g * functions + f] · vector f of g on all entries.
   void expand(Pool& pool, const CoarsePlan& plan, const double* y, T* p) const;
+  /// Pᵀ A P y.
+  std::span<const double> product(Pool& pool, const CoarsePlan& plan, const System& system,
+                                  std::span<const double> y);
   /// Pᵀ r of one aggregate.
   void restrict_to(const CoarsePlan& plan, std::size_t aggregate, const T* r, double* out) const;
 
   Bits bits_;
+  std::uint64_t version_ = 0;
   Column<T> vectors_, direction_, product_;
   Eigen::MatrixXd matrix_;
-  Eigen::MatrixXd factor_;  ///< its lower triangle
-  Eigen::VectorXd coarse_, solution_;
+  Eigen::MatrixXd factor_;      ///< its lower triangle
+  std::vector<double> coarse_;  // Pᵀ r
+  Eigen::VectorXd solution_;
 };
 
 }  // namespace topograd::runtime::cpu

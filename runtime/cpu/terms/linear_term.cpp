@@ -4,6 +4,8 @@
 #include "../tiles/column.hpp"
 #include "term_costs.hpp"
 
+#include <map>
+
 namespace topograd::runtime::cpu {
 namespace {
 
@@ -138,6 +140,86 @@ void LinearTerm<T>::add_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& 
     return [&worker](std::size_t slot) { return worker.output(slot); };
   };
   windows_->add(pool, scalars, run, out);
+}
+
+namespace {
+
+/// Lists of blocks by width, the long ones in their segments.
+std::vector<ListedWidth> lists_by_width(const BlockLists& lists, const BlockLayout& layout) {
+  std::map<std::uint32_t, ListedWidth> by_width;
+  const auto of = [&](const BlockLayout::Block& block) -> ListedWidth& {
+    ListedWidth& width = by_width[block.width];
+    width.width = block.width;
+    return width;
+  };
+  for (std::size_t k = 0; k < lists.blocks.size(); ++k) {
+    if (lists.starts[k + 1] - lists.starts[k] > kLongList) continue;
+    const BlockLayout::Block block = layout.block(lists.blocks[k]);
+    of(block).lists.push_back(
+        {static_cast<std::uint32_t>(block.first), lists.starts[k], lists.starts[k + 1]});
+  }
+  std::uint32_t last = ~std::uint32_t{0};
+  for (const ListSegment& segment : lists.segments) {
+    const BlockLayout::Block block = layout.block(lists.blocks[segment.block]);
+    ListedWidth& width = of(block);
+    const auto number = static_cast<std::uint32_t>(width.segments.size());
+    if (std::exchange(last, segment.block) != segment.block)
+      width.long_lists.push_back({static_cast<std::uint32_t>(block.first), number, number});
+    ++width.long_lists.back().end;
+    width.segments.push_back({number * block.width, segment.begin, segment.end});
+  }
+  std::vector<ListedWidth> out;
+  for (auto& [width, listed] : by_width) out.push_back(std::move(listed));
+  return out;
+}
+
+/// Adds products by block slot and coordinate; column_of(numbers) is their column.
+template <class T, class Columns>
+void list_products(const TermIndex& index, const Products<T>& products, const Columns& column_of,
+                   ListedTerm& out) {
+  for (std::size_t r = 0; r < products.size(); ++r) {
+    out.slots.push_back(static_cast<std::uint32_t>(out.starts.size()));
+    for (std::uint32_t c = 0; c < index.block_slots[r].width; ++c) {
+      out.starts.push_back(static_cast<std::uint32_t>(out.products.size()));
+      for (const Product<T>& p : products[r])
+        if (p.target == c) out.products.push_back({column_of(p.a), column_of(p.b), p.scale});
+    }
+    out.starts.push_back(static_cast<std::uint32_t>(out.products.size()));
+  }
+}
+
+}  // namespace
+
+template <class T>
+std::optional<ListedTerm> LinearTerm<T>::listed(const BlockLayout& layout) const {
+  const auto changes = [](const BlockSlot& slot) { return !slot.fixed || slot.width == 0; };
+  if (std::ranges::any_of(index().block_slots, changes)) return {};
+  const Kernel<T>& linear = term_->kernel(Part::Linear);
+  RowIndices rows_of = term_->row_indices();
+  ListedTerm out{
+      .instances = index().instances,
+      .rows = stored_jvp(std::span(linear.sources).subspan(term_->rows()), term_->rows(),
+                         term_->term().topology->program.leaves, linear.tile.program().outputs),
+      .scalars = std::move(rows_of.parameters),
+      .data = std::move(rows_of.data),
+      .stored = linear_.size(),
+      .slot_bits = index().block_lists.block_slot_bits,
+      .entries = index().block_lists.entries,
+      .widths = lists_by_width(index().block_lists, layout)};
+  const std::vector<T> marks(term_->rows());  // in place of the rows of J·p
+  std::vector<Stored<T>> rows;
+  for (const T& mark : marks) rows.push_back({&mark, 1});
+  const auto column_of = [&](const T* numbers) {
+    if (numbers == nullptr) return kNoListedColumn;
+    if (numbers >= marks.data() && numbers < marks.data() + marks.size())
+      return kListedRow + static_cast<std::uint32_t>(numbers - marks.data());
+    const auto stored = std::ranges::find(linear_, numbers, [](const auto& c) { return c.data(); });
+    if (stored == linear_.end()) return term_->data_column(numbers);
+    return static_cast<std::uint32_t>(out.data.size() +
+                                      static_cast<std::size_t>(stored - linear_.begin()));
+  };
+  list_products(index(), products_with(rows), column_of, out);
+  return out;
 }
 
 template <class T>

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../model/listed_system.hpp"
 #include "../tiles/pool.hpp"
 #include "term.hpp"
 #include "term_index.hpp"
@@ -120,6 +121,11 @@ class LinearTerm {
                            const BlockLayout& layout, CostSum& cost) const;
   /// Adds Σ u² of the last apply().
   void add_applied_square(Pool& pool, const BlockLayout& layout, CostSum& sum) const;
+
+  /// J·p and the sums of JᵀJ·p as lists, for a device; nothing where the sums are of another form.
+  std::optional<ListedTerm> listed(const BlockLayout& layout) const;
+  /// What is stored, column by column.
+  std::span<const Column<T>> columns() const { return linear_; }
 
   /// Bytes of stored results.
   std::uint64_t bytes() const;

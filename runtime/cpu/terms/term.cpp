@@ -123,7 +123,7 @@ void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, Part part, co
 }
 
 template <class T>
-std::unique_ptr<RowKernel> TermState<T>::make_on_device(const Kernel<T>& kernel) const {
+RowIndices TermState<T>::row_indices() const {
   const std::size_t n = index_.instances;
   RowIndices indices{.count = n};
   for (const SlotSource& slot_source : index_.slots) {
@@ -140,7 +140,19 @@ std::unique_ptr<RowKernel> TermState<T>::make_on_device(const Kernel<T>& kernel)
     std::vector<double>& column = indices.data.emplace_back(n);
     for (std::size_t i = 0; i < n; ++i) column[i] = double{from.from[from.shared ? 0 : i]};
   }
-  return device_->prepare(kernel.program, std::move(indices));
+  return indices;
+}
+
+template <class T>
+std::uint32_t TermState<T>::data_column(const T* numbers) const {
+  std::uint32_t column = 0;
+  while (data_.source(column).from != numbers) ++column;
+  return column;
+}
+
+template <class T>
+std::unique_ptr<RowKernel> TermState<T>::make_on_device(const Kernel<T>& kernel) const {
+  return device_->prepare(kernel.program, row_indices());
 }
 
 template <class T>

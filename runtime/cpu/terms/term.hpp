@@ -204,6 +204,12 @@ class TermState {
   Stored<T> stored(const OutputSource& source, const std::vector<Column<T>>& columns) const;
   TermCosts<T>& costs() { return costs_; }
 
+  /// Indices and data as a device has them.
+  RowIndices row_indices() const;
+  std::size_t data_columns() const { return data_.size(); }
+  /// The data column that has these numbers.
+  std::uint32_t data_column(const T* numbers) const;
+
  private:
   std::uint64_t bytes_of_instance(const Kernel<T>& kernel) const;
   /// A part on the device; `kernel` is null where its bits differ.

@@ -230,7 +230,7 @@ TEST(CpuEngine, KernelsOnADeviceLeaveAllBits) {
     const OwnedModel m = make(size);
     const auto engine = [&](std::unique_ptr<runtime::RowRunner> device) {
       auto made = runtime::cpu::make_cpu_engine(m.model, options, codegen::Bits::portable,
-                                                std::move(device));
+                                                {std::move(device), nullptr});
       made->set_point(m.x);
       return made;
     };
