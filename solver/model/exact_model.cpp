@@ -328,12 +328,21 @@ class Beside {
     return out;
   }
 
+  /// The gradient without entries that are rounding, whose signs press no unknown against a bound.
+  std::vector<double> pressing(std::vector<double> gradient) const {
+    constexpr double kRoundings = 64;
+    for (std::size_t k = 0; k < squares_.size(); ++k)
+      if (std::abs(gradient[k]) <= kRoundings * at_.unit * std::sqrt(squares_[k] * 2 * at_.cost))
+        gradient[k] = 0;
+    return gradient;
+  }
+
   /// Along directions of negative curvature; `by_dependence`: only if columns depend on each other.
   std::optional<ExactStep> curve(std::span<const std::uint32_t> vanished, bool by_dependence) {
     if (!has_exact_model(engine_, problem_)) return std::nullopt;
     std::vector<double> gradient(x_.size());
     engine_.gradient(gradient);
-    const std::vector<std::uint32_t> scalars = moving(model_, x_, gradient);
+    const std::vector<std::uint32_t> scalars = moving(model_, x_, pressing(gradient));
     std::optional<LocalCosts> local;
     std::vector<UnknownGroup> groups;
     if (scalars.size() <= kMostCurved) {

@@ -522,6 +522,31 @@ TEST(Verdict, AnAngleWhoseRoundingIsATurnIsNoMinimum) {
   }
 }
 
+// A stretched arm in the corner of its joints' bounds: the gradient there is rounding, whose signs
+// press against the bounds or not.
+TEST(Verdict, AStretchedArmWithinBoundsIsNoMinimum) {
+  constexpr double kPi = std::numbers::pi;
+  const struct {
+    double first, second, to, start[2];
+  } rows[] = {{1, 1, 1, {0.1, 0}}, {0.5, 1, 1, {0.1, 0.1}}};
+  for (const auto& row : rows) {
+    for (const double unit : {1.0, 1e-9, 1e9}) {
+      std::vector<double> x = {row.start[0], row.start[1]};
+      Problem problem;
+      const Parameters u = problem.add_parameters(x);
+      for (std::uint32_t k = 0; k < 2; ++k) {
+        problem.set_lower_bound(u, k, 0, -kPi);
+        problem.set_upper_bound(u, k, 0, kPi);
+      }
+      problem.add_residual(unit * (row.first * cos(u[0]) + row.second * cos(u[0] + u[1]) - row.to));
+      problem.add_residual(unit * (row.first * sin(u[0]) + row.second * sin(u[0] + u[1])));
+      const Summary summary = solve(problem, usual());
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+      EXPECT_LE(summary.final_cost, 1e-12 * unit * unit) << row.to << ", " << unit;
+    }
+  }
+}
+
 // Nothing is to be had beyond a hinge: where it is flat, its minimum is one.
 TEST(Verdict, AFlatMinimumIsOne) {
   for (const Components components : {Components::together, Components::separate}) {
