@@ -149,7 +149,7 @@ void main() {
       for (uint one = starts[at]; one < last; ++one) {
         uint left = products[2u * one];
         uint right = products[2u * one + 1u];
-        precise REAL value = scales[one];
+        precise REAL value = REAL(scales[one]);
         if (left != 0xffffffffu) value = value * number(left, instance, instances);
         if (right != 0xffffffffu) {
           REAL factor = number(right, instance, instances);

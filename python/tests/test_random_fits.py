@@ -135,7 +135,7 @@ class RandomFits(unittest.TestCase):
             if result.success:
                 solved += 1
                 self.assertLess(fit.gain(result.x), 0.01, f"fit {seed}, {fit.name}, {fit.loss}")
-        self.assertGreater(solved, 450)
+        self.assertGreater(solved, 445)
 
     def test_small_numbers_are_no_success(self):
         """SciPy's gtol is an absolute number: of residuals in small units, and of x in large ones."""
