@@ -110,30 +110,36 @@ void CpuManifolds<T>::expand(Pool& pool, const T* v, T* out) const {
   }
 }
 
+namespace {
+
+/// block = Pᵀ block P for block b of a kind, whose basis is P.
+template <class T, class Kind>
+void contract_block(const Kind& kind, std::size_t b, T* block) {
+  const std::uint32_t w = kind.width;
+  const auto at = [&](std::uint32_t i, std::uint32_t j) {
+    return block[packed_index(w, std::min(i, j), std::max(i, j))];
+  };
+  std::array<T, kWidestDenseBlock * kWidestDenseBlock> product{};  // block P
+  for (std::uint32_t i = 0; i < w; ++i)
+    for (std::uint32_t t = 0; t < kind.tangent; ++t)
+      for (std::uint32_t k = 0; k < w; ++k) product[i * w + t] += at(i, k) * kind.entry(b, k, t);
+  for (std::uint32_t s = 0; s < w; ++s) {
+    for (std::uint32_t t = s; t < w; ++t) {
+      T sum = 0;
+      for (std::uint32_t k = 0; t < kind.tangent && k < w; ++k)
+        sum += kind.entry(b, k, s) * product[k * w + t];
+      block[packed_index(w, s, t)] = sum;
+    }
+  }
+}
+
+}  // namespace
+
 template <class T>
 void CpuManifolds<T>::contract_blocks(Pool& pool, T* packed) const {
-  for (const auto& kind : kinds_) {
-    const std::uint32_t w = kind->width;
-    for_all(pool, kind->firsts.size(), [&](std::size_t b) {
-      T* const block = packed + kind->packed[b];
-      const auto at = [&](std::uint32_t i, std::uint32_t j) {
-        return block[packed_index(w, std::min(i, j), std::max(i, j))];
-      };
-      std::array<T, kWidestDenseBlock * kWidestDenseBlock> product{};  // B P
-      for (std::uint32_t i = 0; i < w; ++i)
-        for (std::uint32_t t = 0; t < kind->tangent; ++t)
-          for (std::uint32_t k = 0; k < w; ++k)
-            product[i * w + t] += at(i, k) * kind->entry(b, k, t);
-      for (std::uint32_t s = 0; s < w; ++s) {
-        for (std::uint32_t t = s; t < w; ++t) {
-          T sum = 0;
-          for (std::uint32_t k = 0; t < kind->tangent && k < w; ++k)
-            sum += kind->entry(b, k, s) * product[k * w + t];
-          block[packed_index(w, s, t)] = sum;
-        }
-      }
-    });
-  }
+  for (const auto& kind : kinds_)
+    for_all(pool, kind->firsts.size(),
+            [&](std::size_t b) { contract_block(*kind, b, packed + kind->packed[b]); });
 }
 
 template <class T>
