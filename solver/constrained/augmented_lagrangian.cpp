@@ -97,7 +97,7 @@ void AugmentedLagrangian::look() {
     const double distance = r == 0 ? std::min(c_[k], shift_[k] / run_.scale[k]) : c_[k];
     if (std::abs(distance) > run_.tolerance(k))
       progress_ = std::max(progress_, run_.scale[k] * std::abs(distance));
-    run_.violation[k] = run_.equality[k] ? std::abs(c_[k]) : std::max(0.0, -c_[k]);
+    run_.violation[k] = run_.violation_by(k, c_[k]);
     kkt.feasibility = std::max(kkt.feasibility, run_.violation[k]);
   }
   run_.measure(run_.objective_gradient());

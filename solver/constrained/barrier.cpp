@@ -78,7 +78,7 @@ bool Barrier::start() {
   double squared = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     (run_.equality[row] ? has_equalities_ : has_inequalities_) = true;
-    run_.violation[row] = run_.equality[row] ? std::abs(c_[row]) : std::max(0.0, -c_[row]);
+    run_.violation[row] = run_.violation_by(row, c_[row]);
     if (run_.equality[row]) squared += std::pow(run_.scale[row] * c_[row], 2);
     if (!run_.equality[row] && run_.fixed[row]) shift_[row] = kAboveZero;
   }
@@ -137,12 +137,11 @@ void Barrier::look_at_rows(std::span<const double> values) {
     if (run_.equality[row]) {
       const double scale = run_.scale[row];
       run_.multipliers[row] = rule_.mu * scale * (shift_[row] - scale * c);
-      run_.violation[row] = std::abs(c);
       if (std::abs(c) > run_.tolerance(row)) progress_ = std::max(progress_, scale * std::abs(c));
     } else {
       run_.multipliers[row] = run_.fixed[row] ? 0 : mu_ / c;
-      run_.violation[row] = std::max(0.0, -c);
     }
+    run_.violation[row] = run_.violation_by(row, c);
     run_.kkt.feasibility = std::max(run_.kkt.feasibility, run_.violation[row]);
   }
 }

@@ -300,12 +300,13 @@ double ConstrainedRun::least_tolerance() const {
   return least;
 }
 
-double ConstrainedRun::scaled_violation() const {
+double ConstrainedRun::scaled_square(std::span<const double> of_rows) const {
   double squared = 0;
-  for (std::size_t row = 0; row < rows(); ++row)
-    squared += std::pow(scale[row] * violation[row], 2);
-  return std::sqrt(squared);
+  for (std::size_t row = 0; row < rows(); ++row) squared += std::pow(scale[row] * of_rows[row], 2);
+  return squared;
 }
+
+double ConstrainedRun::scaled_violation() const { return std::sqrt(scaled_square(violation)); }
 
 double ConstrainedRun::largest_penalty() const {
   return gradient_rounding > 0 ? gradients.bound(kPenaltyRounding) / gradient_rounding
@@ -511,14 +512,10 @@ bool ConstrainedRun::violation_falls_beside() {
   if (inner.point().size() > kMostUnknowns || problem.has_manifolds()) return false;
   std::vector<double> x(inner.point().begin(), inner.point().end());
   const auto violated_at = [&](std::span<const double> at) {
-    const std::vector<double> c =
+    std::vector<double> c =
         constraint_values(model, inner.engine(runtime::Pass::cost), penalties.first_row(), at);
-    double squared = 0;
-    for (std::size_t row = 0; row < rows(); ++row) {
-      const double by = equality[row] ? c[row] : std::min(c[row], 0.0);
-      squared += std::pow(scale[row] * by, 2);
-    }
-    return squared;
+    for (std::size_t row = 0; row < rows(); ++row) c[row] = violation_by(row, c[row]);
+    return scaled_square(c);
   };
   const double least = kLess * violated_at(x);
   for (std::size_t k = 0; k < x.size(); ++k) {

@@ -9,6 +9,7 @@
 #include "../summary.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -226,8 +227,13 @@ struct ConstrainedRun {
 
   /// max d violation.
   double largest_distance() const;
-  /// ‖d violation‖.
+  /// How far a row with this value violates its constraint.
+  double violation_by(std::size_t row, double c) const {
+    return equality[row] ? std::abs(c) : c >= 0 ? 0.0 : -c;
+  }
+  /// ‖d violation‖, and the square of that norm for other numbers by row.
   double scaled_violation() const;
+  double scaled_square(std::span<const double> of_rows) const;
   /// Updates scales and rounding, given the present point. Returns true if scales have changed.
   /// Cost: a pass over the constraints' Jacobian.
   bool measure_rows();

@@ -330,10 +330,9 @@ class Beside {
 
   /// The gradient without entries that are rounding, whose signs press no unknown against a bound.
   std::vector<double> pressing(std::vector<double> gradient) const {
-    constexpr double kRoundings = 64;
-    for (std::size_t k = 0; k < squares_.size(); ++k)
-      if (std::abs(gradient[k]) <= kRoundings * at_.unit * std::sqrt(squares_[k] * 2 * at_.cost))
-        gradient[k] = 0;
+    const std::vector<double>& noise = at_.columns.noise;
+    for (std::size_t k = 0; k < noise.size(); ++k)
+      if (std::abs(gradient[k]) <= noise[k]) gradient[k] = 0;
     return gradient;
   }
 

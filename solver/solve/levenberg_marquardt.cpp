@@ -695,7 +695,8 @@ bool Minimizer::leave_saddle(Engines& engines, StepSolver& solver, std::span<con
        .cost = before,
        .least = rules_.least_contradiction(),
        .unit = rounding_unit(options_.precision),
-       .columns = {.squares = {squares.begin(), squares.end()}, .noise = {}},
+       .columns = {.squares = {squares.begin(), squares.end()},
+                   .noise = gradient_noise(squares, point(), rounding_unit(options_.precision))},
        .dependent = dependent,
        .nowhere = summary_.num_successful_steps == 0 && point().gradient_max_norm == 0,
        // Turned points have the bits of the host's functions.

@@ -733,7 +733,7 @@ TEST(Constrained, InfeasibleRowsReportTheirLeastViolation) {
   }
 }
 
-// Where it is greatest the violation is stationary, too.
+// The violation is stationary at its maximum, too.
 TEST(Constrained, TheGreatestViolationIsNotTheLeast) {
   for (const bool equality : {false, true}) {
     for (const double unit : {1e-9, 1.0, 1e9}) {

@@ -505,7 +505,7 @@ TEST(Verdict, ACurveThatBecameFlatIsNoMinimum) {
   }
 }
 
-// Where cos is flat, a step carries the angle so far that its rounding is a turn.
+// A step from where cos is flat carries the angle so far that it is rounded by more than a turn.
 TEST(Verdict, AnAngleWhoseRoundingIsATurnIsNoMinimum) {
   for (const Components components : {Components::together, Components::separate}) {
     for (const double size : {1.0, 1e-8, 1e8}) {
