@@ -236,16 +236,21 @@ double CpuSystem<T>::multiply(const Damping& damping, const T* p, T* q) {
 }
 
 template <class T>
-int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
-                          const CgOptions& options) {
-  Pool& pool = terms_.pool();
+void CpuSystem<T>::begin_iterations() {
   cg_.resize(terms_.scalars());
   if (terms_.sums().is_part()) {  // conjugate gradients set no ghosts
     for (Column<T>* v : {&cg_.preconditioned, &cg_.direction, &delta_}) terms_.zero(*v);
   }
-  pool.for_ranges(terms_.scalars(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+  const auto negate = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) cg_.residual[i] = -gradient_[i];
-  });
+  };
+  terms_.pool().for_ranges(terms_.scalars(), kScalarsPerRange, negate);
+}
+
+template <class T>
+int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
+                          const CgOptions& options) {
+  begin_iterations();
   if constexpr (std::is_same_v<T, double>) {
     if (krylov_ != nullptr)
       return krylov_
@@ -253,7 +258,8 @@ int CpuSystem<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& prec
                   {delta_.data(), delta_.size()}, options)
           .iterations;
   }
-  return conjugate_gradients(pool, matrix, preconditioner, cg_, delta_.data(), options).iterations;
+  return conjugate_gradients(terms_.pool(), matrix, preconditioner, cg_, delta_.data(), options)
+      .iterations;
 }
 
 template <class T>
@@ -269,13 +275,11 @@ bool CpuSystem<T>::prepare_there(StepSystem<T>& system) {
 }
 
 template <class T>
-CgReport CpuSystem<T>::iterate_there(const CgOptions& options) {
-  if constexpr (std::is_same_v<T, double>) {
-    std::vector<double> right_side(terms_.scalars());
-    for (std::size_t i = 0; i < right_side.size(); ++i) right_side[i] = -gradient_[i];
-    return listed_->solve(*preconditioner_, right_side, delta_, options);
-  }
-  return {};
+int CpuSystem<T>::iterate_there(const CgOptions& options) {
+  begin_iterations();
+  if constexpr (std::is_same_v<T, double>)
+    return listed_->solve(*preconditioner_, cg_.residual, delta_, options).iterations;
+  return 0;
 }
 
 template <class T>
@@ -301,8 +305,8 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
                           .max_iterations = request.max_linear_iterations,
                           .eta = request.eta,
                           .sums = &terms_.sums()};
-  Solved solved{.iterations = there ? iterate_there(options).iterations
-                                    : iterate(matrix, *preconditioner_, options)};
+  Solved solved{.iterations =
+                    there ? iterate_there(options) : iterate(matrix, *preconditioner_, options)};
   preconditioner_->solved(solved.iterations);
   terms_.sums().fill_ghosts(delta_.data());
   solved.slope = gradient_times_delta();

@@ -89,11 +89,13 @@ class CpuSystem {
   std::vector<std::uint8_t> always_held() const;
   /// ‖Jδ‖² by the scalars of δ instead of by residuals, as engines on devices have it.
   double image_square_by_scalar() const;
+  /// The right side, for iterate() and iterate_there().
+  void begin_iterations();
   int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
               const CgOptions& options);
   /// Brings the system to the device that solves; false where there is none, or it cannot.
   bool prepare_there(StepSystem<T>& system);
-  CgReport iterate_there(const CgOptions& options);
+  int iterate_there(const CgOptions& options);
 
   CpuTerms<T>& terms_;
   std::vector<LinearTerm<T>> linear_;  // of all residuals

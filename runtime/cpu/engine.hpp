@@ -11,7 +11,7 @@
 
 namespace topograd::runtime::cpu {
 
-/// What a device computes for the engine. Null: the interpreter, or the host, does it.
+/// What a device computes for the engine; the interpreter and the host do what is null.
 struct DeviceParts {
   std::unique_ptr<RowRunner> rows;
   std::unique_ptr<ListedSolver> solver;

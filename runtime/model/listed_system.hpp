@@ -13,7 +13,8 @@
 
 namespace topograd::runtime {
 
-/// What is added up for the scalars of a block from `target` on: entries, or segments of them.
+/// A range of entries, or of segments of them, that is added up for the scalars of a block, which
+/// begin at `target`.
 struct ListedItem {
   std::uint32_t target = 0, begin = 0, end = 0;
 };

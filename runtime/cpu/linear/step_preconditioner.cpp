@@ -441,10 +441,15 @@ std::span<const double> TwoLevel<T>::product(Pool& pool, const CoarsePlan& plan,
   if (system.coarse != nullptr) return system.coarse->multiply(y);
   expand(pool, plan, y.data(), direction_.data());
   system.matrix.multiply(direction_.data(), product_.data());
+  return restricted(pool, plan, product_.data());
+}
+
+template <class T>
+std::span<const double> TwoLevel<T>::restricted(Pool& pool, const CoarsePlan& plan, const T* r) {
   coarse_.resize(plan.unknowns());
   pool.for_ranges(plan.aggregates, kAggregatesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t g = begin; g < end; ++g)
-      restrict_to(plan, g, product_.data(), &coarse_[g * plan.functions]);
+      restrict_to(plan, g, r, coarse_.data() + g * plan.functions);
   });
   return coarse_;
 }
@@ -520,11 +525,7 @@ double TwoLevel<T>::solve(std::span<const double> b) {
 template <class T>
 double TwoLevel<T>::add(Pool& pool, const CoarsePlan& plan, const T* r, T* z) {
   const std::size_t n = plan.entries(), m = plan.functions;
-  coarse_.resize(plan.unknowns());
-  pool.for_ranges(plan.aggregates, kAggregatesPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t g = begin; g < end; ++g) restrict_to(plan, g, r, coarse_.data() + g * m);
-  });
-  const double product = solve(coarse_);
+  const double product = solve(restricted(pool, plan, r));
   pool.for_ranges(n, kEntriesPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t e = begin; e < end; ++e) {
       const double* const at = solution_.data() + plan.homes[e] * m;

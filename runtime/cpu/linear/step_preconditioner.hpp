@@ -162,7 +162,8 @@ class TwoLevel {
   /// Pᵀ A P y.
   std::span<const double> product(Pool& pool, const CoarsePlan& plan, const System& system,
                                   std::span<const double> y);
-  /// Pᵀ r of one aggregate.
+  /// Pᵀ r, and that of one aggregate.
+  std::span<const double> restricted(Pool& pool, const CoarsePlan& plan, const T* r);
   void restrict_to(const CoarsePlan& plan, std::size_t aggregate, const T* r, double* out) const;
 
   Bits bits_;

@@ -124,7 +124,7 @@ class LinearTerm {
 
   /// J·p and the sums of JᵀJ·p as lists, for a device; nothing where the sums are of another form.
   std::optional<ListedTerm> listed(const BlockLayout& layout) const;
-  /// What is stored, column by column.
+  /// The columns that linearize() has stored.
   std::span<const Column<T>> columns() const { return linear_; }
 
   /// Bytes of stored results.

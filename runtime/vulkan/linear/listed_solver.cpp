@@ -77,7 +77,6 @@ class DeviceListedSolver final : public ListedSolver {
     return {reinterpret_cast<double*>(buffer.mapped()), count};
   }
 
-  void forget_lists();
   void record_given(CommandList& list);
   void record_update(CommandList& list, bool first);
   /// The vectors of the coarse space times a vector, and z (+)= these vectors times given numbers.
@@ -86,10 +85,11 @@ class DeviceListedSolver final : public ListedSolver {
   /// q = A p for the next p, or p = z.
   void record_product(CommandList& list, bool first);
   void record_sums(CommandList& list, const Term& term, const Lists& lists);
-  /// Records what is missing; a list is recorded once for a system and a coarse space.
-  void run(CommandList& list, std::string_view name, const Recorder::Record& record);
+  /// A list is recorded once for a system and a coarse space.
+  void run(const std::string& name, const Recorder::Record& record);
 
   Context context_;
+  Recorder recorder_{context_};
   VectorOps ops_;
   std::uint64_t least_unknowns_ = 0;
   std::uint32_t scalars_ = 0, chunks_ = 0;
@@ -99,7 +99,6 @@ class DeviceListedSolver final : public ListedSolver {
   Buffer x_, residual_, preconditioned_, direction_, product_, damping_, inverse_, held_, ends_;
   Buffer given_, numbers_;                 // written by the host, and their copy on the device
   Buffer norms_, curvature_, restricted_;  // read by the host
-  CommandList first_update_, next_update_, first_product_, next_product_, coarse_product_;
 };
 
 bool DeviceListedSolver::fits(const ListedTerm& term) const {
@@ -111,7 +110,7 @@ bool DeviceListedSolver::fits(const ListedTerm& term) const {
 }
 
 bool DeviceListedSolver::follow(const ListedSystem& system) {
-  forget_lists();
+  recorder_.structure.changed();
   terms_.clear();
   coarse_ = {};
   std::uint64_t packed = 0;
@@ -128,11 +127,7 @@ bool DeviceListedSolver::follow(const ListedSystem& system) {
   for (Buffer* vector : {&x_, &residual_, &preconditioned_, &direction_, &product_, &damping_})
     *vector = make_numbers(context_, scalars_, "listed vector");
   inverse_ = make_numbers(context_, packed, "inverse");
-  std::vector<std::uint32_t> ends;
-  for (const Chunk& chunk : system.chunks)
-    for (const std::uint64_t end : {chunk.first, chunk.end})
-      ends.push_back(static_cast<std::uint32_t>(end));
-  ends_ = words(ends, "chunks");
+  ends_ = make_chunk_ends(context_, system.chunks);
   held_ = words(std::vector<std::uint32_t>(scalars_), "held");
   norms_ = on_host(2 * system.chunks.size(), MemoryKind::Readback, "norms");
   curvature_ = on_host(system.chunks.size(), MemoryKind::Readback, "curvature");
@@ -200,7 +195,7 @@ DeviceListedSolver::Term DeviceListedSolver::make_term(const ListedTerm& term) {
 }
 
 void DeviceListedSolver::set_coarse(const std::optional<ListedCoarse>& coarse) {
-  forget_lists();
+  recorder_.structure.changed();
   coarse_ = {};
   if (coarse) {
     coarse_ = {.functions = coarse->functions,
@@ -215,12 +210,6 @@ void DeviceListedSolver::set_coarse(const std::optional<ListedCoarse>& coarse) {
   given_ = on_host(numbers, MemoryKind::Upload, "given numbers");
   numbers_ = make_numbers(context_, numbers, "numbers");
   restricted_ = on_host(coarse_.unknowns(), MemoryKind::Readback, "restricted");
-}
-
-void DeviceListedSolver::forget_lists() {
-  for (CommandList* list :
-       {&first_update_, &next_update_, &first_product_, &next_product_, &coarse_product_})
-    *list = CommandList();
 }
 
 void DeviceListedSolver::set_column(std::size_t term, std::size_t column,
@@ -376,19 +365,14 @@ void DeviceListedSolver::record_product(CommandList& list, bool first) {
               {.groups = chunks_});
 }
 
-void DeviceListedSolver::run(CommandList& list, std::string_view name,
-                             const Recorder::Record& record) {
-  if (!list) {
-    Recorder::make(record);
-    list = context_.device->command_list(name);
-    record(list);
-  }
-  context_.device->submit(list).wait();
+void DeviceListedSolver::run(const std::string& name, const Recorder::Record& record) {
+  recorder_.evaluate(name, record);
+  recorder_.last().wait();
 }
 
 ListedSolver::Residual DeviceListedSolver::update(std::optional<double> alpha) {
   numbers_of(given_, kCoarse)[0] = alpha.value_or(0);
-  run(alpha ? next_update_ : first_update_, alpha ? "listed_update" : "listed_start",
+  run(alpha ? "listed_update" : "listed_start",
       [&](CommandList& list) { record_update(list, !alpha); });
   const std::span<const double> norms = numbers_of(norms_, 2 * std::size_t{chunks_});
   return {norms.first(chunks_), norms.last(chunks_), numbers_of(restricted_, coarse_.unknowns())};
@@ -399,18 +383,17 @@ std::span<const double> DeviceListedSolver::product(std::optional<double> beta,
   const std::span<double> given = numbers_of(given_, kCoarse + coarse_.unknowns());
   given[1] = beta.value_or(0);
   std::ranges::copy(coarse, given.subspan(kCoarse).begin());
-  run(beta ? next_product_ : first_product_, beta ? "listed_product" : "listed_first_product",
-      [&](CommandList& list) {
-        record_given(list);
-        if (coarse_.unknowns() > 0) record_expand(list, false);
-        record_product(list, !beta);
-      });
+  run(beta ? "listed_product" : "listed_first_product", [&](CommandList& list) {
+    record_given(list);
+    if (coarse_.unknowns() > 0) record_expand(list, false);
+    record_product(list, !beta);
+  });
   return numbers_of(curvature_, chunks_);
 }
 
 std::span<const double> DeviceListedSolver::coarse_product(std::span<const double> y) {
   std::ranges::copy(y, numbers_of(given_, kCoarse + coarse_.unknowns()).subspan(kCoarse).begin());
-  run(coarse_product_, "listed_coarse", [&](CommandList& list) {
+  run("listed_coarse", [&](CommandList& list) {
     if (list.declared() == nullptr) list.fill(preconditioned_, 0, preconditioned_.size(), 0);
     record_given(list);
     record_expand(list, true);

@@ -40,11 +40,7 @@ void ChunkColumns::read(Context& context) {
 
 ChunkSums::ChunkSums(const Part& part, std::shared_ptr<const ModelPart> of, const PartWork& work)
     : Part(part), of_(std::move(of)), work_(work) {
-  std::vector<std::uint32_t> ends;
-  for (const Chunk& chunk : of_->chunks)
-    for (const std::uint64_t end : {chunk.first, chunk.end})
-      ends.push_back(static_cast<std::uint32_t>(end));
-  ends_ = make_buffer(context_, ends, "chunks");
+  ends_ = make_chunk_ends(context_, of_->chunks);
 }
 
 std::span<const double> ChunkSums::all_chunks(std::span<const double> columns,

@@ -57,6 +57,14 @@ Buffer make_partials(const Context& context, std::uint64_t count) {
                                 "partials");
 }
 
+Buffer make_chunk_ends(Context& context, std::span<const Chunk> chunks) {
+  std::vector<std::uint32_t> ends;
+  for (const Chunk& chunk : chunks)
+    for (const std::uint64_t end : {chunk.first, chunk.end})
+      ends.push_back(static_cast<std::uint32_t>(end));
+  return make_buffer(context, ends, "chunks");
+}
+
 LoadedKernel VectorOps::load(Op op, const Variant& variant) {
   return load_kernel(context_,
                      codegen::VectorKernelRequest{.op = op,

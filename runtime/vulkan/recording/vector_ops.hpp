@@ -93,6 +93,9 @@ class Readback {
 /// A buffer for partial sums, in scalar precision.
 Buffer make_partials(const Context& context, std::uint64_t count);
 
+/// The first scalar of each chunk and the one behind its last, as kernels read them.
+Buffer make_chunk_ends(Context& context, std::span<const Chunk> chunks);
+
 /// Which of the kernels of a row is recorded, and how large.
 struct VectorVariant {
   std::uint32_t width = 1;
