@@ -296,18 +296,28 @@ typename CpuSystem<T>::Solved CpuSystem<T>::solve(const Column<T>& x, const Step
   StepSystem<T> system{terms_.layout(), terms_.sums(), x.data(), blocks().data(),
                        damping_.data(), held_,         matrix};
   const bool there = prepare_there(system);
-  {
+  const auto build = [&] {
     const TimedPass building(TimedWork::cpu, "preconditioner");
     preconditioner_->build(terms_.pool(), system);
+  };
+  const auto run = [&] {
+    const CgOptions options{.tolerance = request.linear_tolerance,
+                            .in_energy = request.energy_norm || preconditioner_->is_norm(),
+                            .max_iterations = request.max_linear_iterations,
+                            .eta = request.eta,
+                            .sums = &terms_.sums()};
+    return there ? iterate_there(options) : iterate(matrix, *preconditioner_, options);
+  };
+  build();
+  Solved solved{.iterations = run()};
+  if (preconditioner_->solved(solved.iterations)) {
+    build();
+    if (preconditioner_->is_norm()) {
+      const int again = run();
+      preconditioner_->solved(again);
+      solved.iterations += again;
+    }
   }
-  const CgOptions options{.tolerance = request.linear_tolerance,
-                          .in_energy = request.energy_norm || preconditioner_->is_norm(),
-                          .max_iterations = request.max_linear_iterations,
-                          .eta = request.eta,
-                          .sums = &terms_.sums()};
-  Solved solved{.iterations =
-                    there ? iterate_there(options) : iterate(matrix, *preconditioner_, options)};
-  preconditioner_->solved(solved.iterations);
   terms_.sums().fill_ghosts(delta_.data());
   solved.slope = gradient_times_delta();
   if (terms_.sums().is_mixed()) {

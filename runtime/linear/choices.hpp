@@ -93,7 +93,7 @@ inline constexpr PreconditionerRow kPreconditioners[] = {
     {.value = Preconditioner::automatic,
      .name = "automatic",
      .help = "block-Jacobi until its iterations have cost as many products as the coarse matrix "
-             "takes, then two-level"},
+             "takes, then two-level if a trial saves a third of them"},
 #define TG_PRECONDITIONER(row, ...) {.value = Preconditioner::row, .name = #row, __VA_ARGS__},
 #include "preconditioners.def"
 };

@@ -108,7 +108,10 @@ void centre_coarse_space(const Model& model, std::span<const double> x, CoarsePl
 ///
 /// It is made again after as many iterations as its construction took products, so that at most
 /// half of all products are spent on it. For `automatic`, a slow inversion of its matrix counts as
-/// products too. Depends on counts alone.
+/// products too, and a trial comes first, when there were as many iterations as it costs: a system
+/// that block-Jacobi has solved is solved once more with the coarse space. Unless this takes a third
+/// fewer iterations, block-Jacobi goes on, and the next trial waits 16 times as long. Depends on
+/// counts alone.
 /// Source for `automatic`: the break-even rule for renting and buying (Karlin et al., Competitive
 /// snoopy caching, Algorithmica 3, 1988).
 class CoarseControl {
@@ -140,7 +143,9 @@ class CoarseControl {
   /// Saves or restores counts and decisions; a restored control has planned the coarse space again,
   /// with its centres.
   void transfer(ir::StateRecord& record, const Model& model);
-  void solved(int iterations) { iterations_ += static_cast<std::uint64_t>(iterations); }
+  /// Call after conjugate gradients. Returns true if a trial may be due: if due() then says so, the
+  /// coarse space is to be made, and the same system to be solved again.
+  bool solved(int iterations);
 
   bool in_use() const { return in_use_; }
   const CoarsePlan& plan() const { return plan_; }
@@ -155,6 +160,8 @@ class CoarseControl {
   bool known() const { return planned_ && plan_.aggregates > 0; }
   /// Cost of making it, in products with JᵀJ.
   std::uint64_t cost() const;
+  /// Iterations after which it is due, once it is planned.
+  std::uint64_t wait() const;
 
   Preconditioner asked_;
   std::uint64_t slow_inverse_;
@@ -164,6 +171,11 @@ class CoarseControl {
   std::uint64_t plans_ = 0, centres_ = 0, iterations_ = 0, products_ = 0;
   int builds_ = 0;
   bool planned_ = false, centred_ = false, in_use_ = false, fresh_ = true;
+  enum class Trial { waits, is_due, runs, passed };
+  Trial trial_ = Trial::waits;
+  std::uint64_t without_ = 0;            ///< iterations of the last system without it
+  std::uint64_t with_ = 0, against_ = 0;  ///< those of the last trial, with it and without
+  std::uint64_t patience_ = 0;            ///< iterations before a trial, over those that it costs
 };
 
 }  // namespace topograd::runtime

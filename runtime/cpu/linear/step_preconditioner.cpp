@@ -64,7 +64,7 @@ class TwoLevelPreconditioner final : public StepPreconditioner<T> {
     if (!control_.in_use()) return {};
     return {&control_.plan(), &coarse_};
   }
-  void solved(int iterations) override { control_.solved(iterations); }
+  bool solved(int iterations) override { return control_.solved(iterations); }
   bool is_norm() const override { return control_.in_use(); }
   PreconditionerUse use() const override { return control_.use(); }
   std::vector<MemoryUse> memory() const override {

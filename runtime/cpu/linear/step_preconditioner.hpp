@@ -63,8 +63,9 @@ class StepPreconditioner : public HostPreconditioner<T> {
   virtual void transfer(Pool& /*pool*/, ir::StateRecord& /*record*/) {}
   /// Builds M⁻¹ for the next step. The data of `system` live until the next build().
   virtual void build(Pool& pool, const StepSystem<T>& system) = 0;
-  /// Called after conjugate gradients with it.
-  virtual void solved(int /*iterations*/) {}
+  /// Called after conjugate gradients with it. Returns true if build() may make another one with
+  /// which the same system is to be solved again: is_norm() is then true.
+  virtual bool solved(int /*iterations*/) { return false; }
   /// True if M is so different from the diagonal that its norm is a better stopping test than ‖r‖.
   virtual bool is_norm() const { return false; }
   /// Packed inverses of the diagonal blocks, the first part of M⁻¹.

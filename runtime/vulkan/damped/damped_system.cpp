@@ -83,8 +83,27 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
         &recorder_.evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
     is_scaled_ = true;
   }
-  const SolveLists* const eliminates = elimination_.prepare();
-  if (eliminates == nullptr) preconditioner_->prepare(step.point, lists);
+  if (const SolveLists* const eliminates = elimination_.prepare()) {
+    const int iterations = run(request, eliminates, step, std::move(lists));
+    elimination_.solved(iterations);
+    return iterations;
+  }
+  preconditioner_->prepare(step.point, lists);
+  int iterations = run(request, nullptr, step, std::move(lists));
+  if (preconditioner_->solved(iterations)) {
+    Lists trial;
+    preconditioner_->prepare(step.point, trial);
+    if (preconditioner_->in_use()) {
+      const int again = run(request, nullptr, step, std::move(trial));
+      preconditioner_->solved(again);
+      iterations += again;
+    }
+  }
+  return iterations;
+}
+
+int DampedSystem::run(const StepRequest& request, const SolveLists* eliminates, const Step& step,
+                      Lists lists) {
   const bool corrected = eliminates == nullptr && preconditioner_->in_use();
   if (corrected) prepare_corrected();
   const std::pair<Scalar, double> scalars[] = {
@@ -110,11 +129,6 @@ int DampedSystem::solve(const StepRequest& request, const Step& step, Lists list
   expected_iterations_ = scaled(times * expected_iterations_);
   const int iterations = iterate(request.max_linear_iterations, eliminates, step, std::move(lists));
   expected_iterations_ = scaled(expected_iterations_ / times);
-  if (eliminates == nullptr) {
-    preconditioner_->solved(iterations);
-  } else {
-    elimination_.solved(iterations);
-  }
   return iterations;
 }
 

@@ -98,6 +98,8 @@ class DampedSystem final : public LastStep, Part {
  private:
   SolveLists make_lists(const char* start, const char* iterations, ConjugateGradients by);
   void prepare_corrected();
+  /// Conjugate gradients of a step.
+  int run(const StepRequest& request, const SolveLists* eliminates, const Step& step, Lists lists);
   int iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists);
   void queue_iterations(const Recorded& iterations, int want, int& queued, Lists& lists);
 

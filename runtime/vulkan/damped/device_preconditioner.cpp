@@ -53,7 +53,7 @@ class CoarseSpace final : public DevicePreconditioner {
   bool in_use() const override { return control_.in_use(); }
   void expect(int iterations) override { control_.expect(problem_.model(), iterations); }
   void settle() override { control_.settle(); }
-  void solved(int iterations) override { control_.solved(iterations); }
+  bool solved(int iterations) override { return control_.solved(iterations); }
   std::uint32_t most_sums() const override { return kMostCoarse; }
   PreconditionerUse use() const override { return control_.use(); }
   std::uint32_t sums() const override { return control_.plan().unknowns(); }

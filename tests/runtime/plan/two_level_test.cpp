@@ -97,8 +97,10 @@ TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
     runtime::CoarseControl control(Preconditioner::automatic);
     if (ahead) control.expect(m.model, 2000);
     control.settle();
-    control.solved(2000);
-    ASSERT_TRUE(control.due(m.model, here));
+    for (const bool due : {false, true}) {
+      ASSERT_TRUE(control.solved(2000));
+      ASSERT_EQ(control.due(m.model, here), due);
+    }
     EXPECT_EQ(control.plan().scalars, expected.scalars);
     EXPECT_EQ(control.plan().sources, expected.sources);
     EXPECT_EQ(control.plan().from, expected.from);
@@ -113,7 +115,7 @@ TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
   control.expect(other.model, 2000);
   control.model_changed();
   control.solved(2000);
-  ASSERT_TRUE(control.due(m.model, here));
+  control.due(m.model, here);
   EXPECT_EQ(control.plan().scalars, expected.scalars);
 }
 
@@ -123,19 +125,59 @@ TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
   const CoarsePlan plan = plan_coarse_space(m.model, m.x);
   const std::uint64_t n = plan.unknowns(), cost = plan.products() + 50;
   runtime::CoarseControl control(Preconditioner::automatic, n * n * n / 50);
-  control.solved(static_cast<int>(cost) - 1);
-  EXPECT_FALSE(control.due(m.model, here));
-  EXPECT_EQ(control.use().why, runtime::because(Reason::cheaper_than_inverse, cost));
-  control.solved(1);
+  for (std::uint64_t before = 0; before < cost; before += 40) {
+    control.solved(40);
+    EXPECT_FALSE(control.due(m.model, here));
+  }
+  EXPECT_EQ(control.use().why, runtime::because(Reason::cheaper_than_inverse, cost + 40));
+  EXPECT_TRUE(control.solved(40));
   EXPECT_TRUE(control.due(m.model, here));
   // An explicit choice gets it at once, and again as often as otherwise.
   runtime::CoarseControl asked(Preconditioner::two_level, 1);
   EXPECT_TRUE(asked.due(m.model, here));
   asked.built();
-  asked.solved(static_cast<int>(plan.products()) - 1);
+  EXPECT_FALSE(asked.solved(static_cast<int>(plan.products()) - 1));
   EXPECT_FALSE(asked.due(m.model, here));
-  asked.solved(1);
+  EXPECT_FALSE(asked.solved(1));
   EXPECT_TRUE(asked.due(m.model, here));
+}
+
+TEST(CoarseControl, ATrialDecidesWhetherTheCoarseSpaceStays) {
+  const OwnedModel m = sheet_model(24);
+  const auto here = [&] { return m.x; };
+  const int products = static_cast<int>(plan_coarse_space(m.model, m.x).products());
+  // Two thirds of the iterations pass; one more does not.
+  for (const int with : {200, 201}) {
+    runtime::CoarseControl control(Preconditioner::automatic);
+    control.solved(products);
+    EXPECT_FALSE(control.due(m.model, here));
+    ASSERT_TRUE(control.solved(300));
+    ASSERT_TRUE(control.due(m.model, here));
+    control.built();
+    EXPECT_FALSE(control.solved(with));
+    const bool stays = with == 200;
+    ASSERT_EQ(control.in_use(), stays);
+    if (stays) {
+      EXPECT_FALSE(control.due(m.model, here) && with < products);
+      control.solved(products);
+      EXPECT_TRUE(control.due(m.model, here));
+      continue;
+    }
+    EXPECT_EQ(control.use().why, runtime::because(Reason::no_gain, with, 300));
+    control.solved(7);
+    EXPECT_EQ(control.use().why, runtime::because(Reason::no_gain, with, 300));
+    // The next trial waits for 16 times the iterations.
+    int before = 7;
+    while (!control.solved(300)) {
+      EXPECT_FALSE(control.due(m.model, here));
+      before += 300;
+    }
+    EXPECT_LT(before, 16 * (products + 300));
+    EXPECT_GE(before + 300, 16 * (products + 300));
+    EXPECT_TRUE(control.due(m.model, here));
+    control.begin_solve();
+    EXPECT_FALSE(control.due(m.model, here));
+  }
 }
 
 class DenseInverse final : public runtime::cpu::HostPreconditioner<double> {
@@ -282,13 +324,16 @@ TEST(TwoLevel, AutomaticWaitsUntilIterationsHaveCostAsMuch) {
   for (int k = 0; k < 3; ++k) {
     const runtime::StepReport report = runtime::damped_steps(*engine).try_step(kLoose);
     const runtime::PreconditionerUse use = runtime::damped_steps(*engine).preconditioner();
-    if (k == 0) {
-      EXPECT_EQ(use.kind, Preconditioner::block_jacobi);
-      before = static_cast<std::uint64_t>(report.linear_iterations);
-    } else {
-      EXPECT_EQ(use.kind, Preconditioner::two_level);
-      EXPECT_LE(use.products, before + static_cast<std::uint64_t>(report.linear_iterations));
-      EXPECT_LT(static_cast<std::uint64_t>(report.linear_iterations), before);
+    const auto iterations = static_cast<std::uint64_t>(report.linear_iterations);
+    EXPECT_EQ(use.kind, k == 0 ? Preconditioner::block_jacobi : Preconditioner::two_level);
+    // The second step is solved both ways.
+    if (k == 0) before = iterations;
+    if (k == 1) {
+      EXPECT_GT(iterations, before);
+      EXPECT_LE(use.products, before + iterations);
+    }
+    if (k == 2) {
+      EXPECT_LT(2 * iterations, before);
     }
   }
   runtime::damped_steps(*engine).begin_solve();
