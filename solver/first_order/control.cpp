@@ -5,15 +5,15 @@
 #include "../../ir/machine/state_record.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace topograd {
 namespace {
 
-// A change of the cost below this many units of rounding of the initial cost is invisible.
-constexpr double kCostRounding = 64;
 // Steps whose decrease must be small together: a share of all, and at least this many.
 constexpr int kLeastWindow = 5, kWindowShare = 10;
 // The share of the decrease since the start that a small step may still promise, as a share of the
@@ -23,6 +23,18 @@ constexpr double kPromise = 1e-6;
 constexpr double kLeastChange = 1e-10;
 // Steps without a smaller gradient that end a minimisation whose costs say nothing.
 constexpr int kMostIdle = 8;
+// Recent steps at least.
+constexpr std::size_t kLeastRecent = 10;
+
+/// The first of the recent steps in a history of so many.
+std::size_t first_recent(std::size_t size) {
+  return size <= kLeastRecent ? 0 : std::min(std::bit_floor(size) / 2, size - kLeastRecent);
+}
+
+/// What a tolerance of the cost is a share of.
+double cost_size(const SolverOptions& options, double recent, double cost) {
+  return options.scale_free ? std::min(std::abs(cost), std::abs(recent - cost)) : std::abs(cost);
+}
 
 }  // namespace
 
@@ -81,14 +93,29 @@ bool record_step_beside(IterationSummary step, const GradientNorms& norms,
 
 double cost_unit(const SolverOptions& options) { return rounding_unit(options.precision); }
 
-double cost_resolution(const SolverOptions& options, double initial_cost, double cost) {
-  return std::max(options.function_tolerance * std::abs(cost),
-                  kCostRounding * cost_unit(options) * std::abs(initial_cost));
+double recent_cost(const Summary& summary) {
+  const std::vector<IterationSummary>& steps = summary.iterations;
+  return steps.empty() ? summary.initial_cost : steps[first_recent(steps.size())].cost;
 }
 
-double claimed_decrease(const SolverOptions& options, double initial_cost, double cost) {
-  return std::max(cost_resolution(options, initial_cost, cost),
-                  std::pow(options.parameter_tolerance, 2) * (initial_cost - cost));
+double recent_gradient(const Summary& summary) {
+  const std::vector<IterationSummary>& steps = summary.iterations;
+  double out = 0;
+  for (std::size_t k = first_recent(steps.size()); k < steps.size(); ++k)
+    out = std::max(out, steps[k].gradient_max_norm);
+  return out;
+}
+
+double cost_resolution(const SolverOptions& options, const Summary& summary, double cost) {
+  const double recent = recent_cost(summary);
+  return std::max(options.function_tolerance * cost_size(options, recent, cost),
+                  kCostRounding * cost_unit(options) * std::max(std::abs(recent), std::abs(cost)));
+}
+
+double claimed_decrease(const SolverOptions& options, const Summary& summary, double cost) {
+  const double gained = std::abs(recent_cost(summary) - cost);
+  return std::max(cost_resolution(options, summary, cost),
+                  std::pow(options.parameter_tolerance, 2) * gained);
 }
 
 DescentControl::DescentControl(const SolverOptions& options, Summary& summary)
@@ -111,11 +138,24 @@ void DescentControl::start(double cost, const GradientNorms& norms) {
   check_limits(norms);
 }
 
+void DescentControl::stuck(const GradientNorms& norms) {
+  last_decrease_ = 0;
+  check_limits(norms);
+}
+
 void DescentControl::check_limits(const GradientNorms& norms) {
   const double start =
       summary_.iterations.empty() ? 0 : summary_.iterations.front().gradient_max_norm;
   const double unit = options_.scale_free ? SolveControl::kShareOfStart * start : 1;
-  control_.check_limits("max |gradient|", norms.max, unit, norms.judged());
+  const double gradient = norms.max > 0 && still_falls() ? std::numeric_limits<double>::infinity() : norms.max;
+  control_.check_limits("max |gradient|", gradient, unit, norms.judged());
+}
+
+/// The last steps lowered the cost by much: a gradient that is small beside that of a steep start is
+/// no end.
+bool DescentControl::still_falls() const {
+  return options_.scale_free && !ends_by_gradient(options_) &&
+         last_decrease_ > cost_resolution(options_, summary_, summary_.final_cost);
 }
 
 bool DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
@@ -126,6 +166,8 @@ bool DescentControl::accepted(IterationSummary iteration, double cost, const Gra
   iteration.iteration = summary_.num_iterations();
   iteration.cost = cost;
   path_ += iteration.step_norm;
+  const double several = last_steps(iteration, settling).decrease;
+  last_decrease_ = std::isfinite(several) ? several : iteration.cost_change;
   bool small_but_loose = false;
   if (ends_by_gradient(options_)) {
     look_at_gradient(iteration, norms);
@@ -150,8 +192,13 @@ void DescentControl::converge(const Met& met) {
 
 bool DescentControl::settles(double decrease) {
   const std::optional<Met> met = std::exchange(met_, std::nullopt);
-  const double bound = cost_resolution(options_, summary_.initial_cost, summary_.final_cost);
-  if (!met || !(decrease <= bound)) return false;
+  if (!met) return false;
+  // Terms of the cost may have been as large as at the start, and round so.
+  const double hidden =
+      met->by_cost ? 0 : kCostRounding * cost_unit(options_) * std::abs(summary_.initial_cost);
+  const double bound =
+      std::max(cost_resolution(options_, summary_, summary_.final_cost), hidden);
+  if (!(decrease <= bound)) return false;
   converge(*met);
   return true;
 }
@@ -163,6 +210,7 @@ void DescentControl::transfer(ir::StateRecord& record) {
   record.value("by the cost", met.by_cost);
   record.value("its number", met.value);
   record.value("its bound", met.bound);
+  record.value("decrease of the last steps", last_decrease_);
   if (waits) met_ = met;
 }
 
@@ -198,7 +246,9 @@ DescentControl::Last DescentControl::last_steps(const IterationSummary& iteratio
 std::optional<DescentControl::Met> DescentControl::met_by(const IterationSummary& iteration,
                                                           double x_norm, Settling settling) const {
   const double function = options_.function_tolerance, parameter = options_.parameter_tolerance;
-  const double cost_bound = function * std::abs(iteration.cost);
+  const double cost_bound = function > 0 && options_.scale_free
+                                ? cost_resolution(options_, summary_, iteration.cost)
+                                : function * std::abs(iteration.cost);
   const Last last = last_steps(iteration, settling);
   if (last.decrease <= cost_bound) return Met{true, last.decrease, cost_bound};
   // ‖x‖ depends on the origin and the way on the start: steps are small against both.

@@ -86,13 +86,22 @@ double scaled_square(std::span<const double> v, std::span<const double> scales);
 bool record_step_beside(IterationSummary step, const GradientNorms& norms,
                         const SolverOptions& options, Summary& summary);
 
+/// A change of the cost below this many units of its rounding is invisible.
+inline constexpr double kCostRounding = 64;
 /// Relative rounding unit of the cost.
 double cost_unit(const SolverOptions& options);
-/// A smaller change of the cost means convergence, or rounding, which scales with the initial cost.
-double cost_resolution(const SolverOptions& options, double initial_cost, double cost);
+/// The cost before the latter half of a history, ten steps at least, and the largest max |g_i| of
+/// these: a steep start says nothing about the end.
+double recent_cost(const Summary& summary);
+double recent_gradient(const Summary& summary);
+
+/// A smaller change of the cost means convergence, or rounding, which scales with the recent cost.
+/// The tolerance is a share of the cost or of its recent decrease, whichever is less: a constant
+/// that is added to the cost changes nothing that matters.
+double cost_resolution(const SolverOptions& options, const Summary& summary, double cost);
 /// The decrease that may be left after CONVERGENCE at this cost: what the resolution hides, or the
 /// square of the tolerance of steps as a share of what was gained.
-double claimed_decrease(const SolverOptions& options, double initial_cost, double cost);
+double claimed_decrease(const SolverOptions& options, const Summary& summary, double cost);
 
 /// Adds the seconds of its life.
 class Stopwatch {
@@ -151,11 +160,15 @@ class DescentControl {
   /// Records a rejected step.
   void rejected(IterationSummary iteration, const GradientNorms& gradient);
 
+  /// No step lowers the cost any more: a gradient within the tolerance is an end then.
+  void stuck(const GradientNorms& gradient);
+
   double elapsed() const { return control_.elapsed(); }
 
  private:
   void record(IterationSummary iteration, const GradientNorms& norms);
   void check_limits(const GradientNorms& norms);
+  bool still_falls() const;
   /// The decrease and the largest step that must be small.
   struct Last {
     double decrease = 0, step = 0;
@@ -176,6 +189,7 @@ class DescentControl {
   SolveControl control_;
   std::optional<Met> met_;  // by the last step, while it is not known what the next one promises
   double path_ = 0;         // sum of ‖step‖
+  double last_decrease_ = 0;  // of the last steps together
   double least_gradient_ = std::numeric_limits<double>::infinity();  // of steps hidden in rounding
   int idle_ = 0;                                                     // such steps since it fell
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "../../ir/checking/random_program.hpp"
@@ -180,9 +181,9 @@ class Descent {
   void iterate() {
     auto [slope, first] = path_.aim();
     if (control_.settles(-slope * first / 2)) return;
-    if (slope == 0) return control_.finish(Termination::FAILURE, "no direction leads down");
+    if (slope == 0) return fail("no direction leads down");
     // A model almost without curvature makes steps of any length.
-    const double most = kMostPromised * std::max(std::abs(cost_), std::abs(summary_.initial_cost));
+    const double most = kMostPromised * largest_cost();
     if (options_.scale_free && most > 0 && -slope * first > most) first = most / -slope;
     nonfinite_ = false;
     beyond_ = std::numeric_limits<double>::infinity();
@@ -200,8 +201,10 @@ class Descent {
 
   /// Changes of the cost that rounding may make: its terms may be larger than their sum.
   double hidden_change() const {
-    return kHiddenUnits * cost_unit(options_) *
-           std::max(std::abs(cost_), std::abs(summary_.initial_cost));
+    return kHiddenUnits * cost_unit(options_) * largest_cost();
+  }
+  double largest_cost() const {
+    return std::max(std::abs(cost_), std::abs(recent_cost(summary_)));
   }
 
   void take(IterationSummary& iteration, const LinePoint& point) {
@@ -220,7 +223,8 @@ class Descent {
   void give_up(IterationSummary& iteration, double steepness) {
     const double promised = steepness * (std::isfinite(beyond_) ? beyond_ : looked_at_);
     iteration.step_is_nonfinite = nonfinite_;
-    const double resolution = cost_resolution(options_, summary_.initial_cost, cost_);
+    const double resolution = std::max(cost_resolution(options_, summary_, cost_),
+                                       options_.function_tolerance * std::abs(cost_));
     const bool again = !failed_before_ && path_.reset();
     failed_before_ = true;
     control_.rejected(iteration, gradient_);
@@ -230,8 +234,13 @@ class Descent {
                       "function tolerance reached: the line search finds no decrease and the "
                       "gradient promises none above it");
     } else {
-      control_.finish(Termination::FAILURE, "the line search finds no decrease");
+      fail("the line search finds no decrease");
     }
+  }
+
+  void fail(const char* message) {
+    control_.stuck(gradient_);
+    if (!control_.finished()) control_.finish(Termination::FAILURE, message);
   }
 
   DescentPath& path_;
@@ -244,6 +253,9 @@ class Descent {
   double beyond_ = 0;  // least length of a line search where the cost rises
   bool nonfinite_ = false, failed_before_ = false;
 };
+
+// Norms of columns within this factor are alike.
+constexpr double kAlike = 100;
 
 constexpr double kDistance = 1e-3;  // times the root mean square of x
 constexpr std::uint64_t kSeed = 1;
@@ -334,6 +346,69 @@ double Box::slope(std::span<const double> x, std::span<const double> g,
   return sum;
 }
 
+void UnknownScales::learn(std::span<const double> squares) {
+  squares_.resize(squares.size(), 0.0);
+  for (std::size_t k = 0; k < squares.size(); ++k)
+    if (std::isfinite(squares[k])) squares_[k] = std::max(squares_[k], squares[k]);
+  find_scales();
+}
+
+void UnknownScales::find_scales() {
+  double least = std::numeric_limits<double>::infinity(), largest = 0;
+  for (const double square : squares_) {
+    if (!(square > 0)) continue;
+    least = std::min(least, square);
+    largest = std::max(largest, square);
+  }
+  scales_.clear();
+  if (dropped_ || !(std::sqrt(largest) > kAlike * std::sqrt(least))) return;
+  for (const double square : squares_) scales_.push_back(1 / (square > 0 ? square : largest));
+}
+
+void UnknownScales::drop_scales() {
+  dropped_ = true;
+  scales_.clear();
+}
+
+StepsBeside::StepsBeside(const Objective& objective, std::span<double> x,
+                         const SolverOptions& options, Summary& summary)
+    : objective_(objective),
+      x_(x),
+      options_(options),
+      summary_(summary),
+      gradient_(objective.steps()),
+      trial_(x.size()) {
+  cost_ = objective_.evaluate(x_, gradient_);
+  Box(objective_).project(x_, gradient_);
+}
+
+double StepsBeside::look(std::span<const double> step, double length) {
+  part_.assign(step.begin(), step.end());
+  for (double& d : part_) d *= length;
+  length_ = length;
+  objective_.move(x_, part_, trial_);
+  next_.resize(gradient_.size());
+  there_ = objective_.evaluate(trial_, next_);
+  ++evaluations_;
+  return std::isfinite(norms_of(next_).max) ? cost_ - there_
+                                            : std::numeric_limits<double>::quiet_NaN();
+}
+
+bool StepsBeside::take() {
+  const GradientNorms norms = norms_of(next_);
+  const double change = cost_ - there_;
+  std::ranges::copy(trial_, x_.begin());
+  cost_ = there_;
+  std::swap(gradient_, next_);
+  Box(objective_).project(x_, gradient_);
+  return record_step_beside({.cost = cost_,
+                             .cost_change = change,
+                             .step_norm = norm_of(part_),
+                             .step_size = length_,
+                             .evaluations = std::exchange(evaluations_, 0)},
+                            norms, options_, summary_);
+}
+
 bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
              Checkpoints* checkpoints) {
   return Descent(path, options, summary, checkpoints).run();
@@ -359,7 +434,7 @@ bool escape(const Objective& objective, std::span<double> x, const SolverOptions
   for (double& s : step) s = -s;
   const Side behind = look(objective, x, step);
   const double fall = 2 * cost - ahead.cost - behind.cost;  // NaN if a side is unusable
-  if (!(fall > 2 * cost_resolution(options, summary.initial_cost, cost))) return false;
+  if (!(fall > 2 * cost_resolution(options, summary, cost))) return false;
 
   const Side& better = ahead.cost < behind.cost ? ahead : behind;
   std::copy(better.x.begin(), better.x.end(), x.begin());

@@ -83,6 +83,32 @@ class SearchDirection {
   virtual int linear_iterations() const { return 0; }
 };
 
+/// Units in which the coordinates of a step have the same effect.
+class UnknownScales {
+ public:
+  virtual ~UnknownScales() = default;
+
+  /// Takes ‖J_i‖² of residuals, or second derivatives of another cost, by coordinate: the largest
+  /// so far count. One without any has that of the steepest one.
+  void learn(std::span<const double> squares);
+  /// Called before a direction from x is chosen.
+  virtual void look_now_and_then(std::span<const double> /*x*/) {}
+  /// 1 / square by coordinate. Empty while all roots are within a factor of 100: then the scales
+  /// make no difference worth their cost.
+  std::span<const double> scales() const { return scales_; }
+  /// Has no scales from now on.
+  void drop_scales();
+
+ protected:
+  void find_scales();
+
+  std::vector<double> squares_;  // the largest so far
+  bool dropped_ = false;
+
+ private:
+  std::vector<double> scales_;
+};
+
 /// Storage of points, gradients and directions, on the host or on an engine.
 class DescentPath {
  public:
@@ -143,6 +169,33 @@ bool descend(DescentPath& path, const SolverOptions& options, Summary& summary,
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
              const SolverOptions& options, Summary& summary,
              const std::function<bool()>& leaves = {}, Checkpoints* checkpoints = nullptr);
+
+/// The point of a descent, from which steps beside it are tried and taken.
+class StepsBeside {
+ public:
+  /// All outlive it.
+  StepsBeside(const Objective& objective, std::span<double> x, const SolverOptions& options,
+              Summary& summary);
+
+  double cost() const { return cost_; }
+  /// Projected: 0 where bounds hold.
+  std::span<const double> gradient() const { return gradient_; }
+  /// The decrease of the cost by the step times `length`; NaN if it cannot be taken.
+  double look(std::span<const double> step, double length);
+  /// The gradient after the last step.
+  std::span<const double> next_gradient() const { return next_; }
+  /// Takes the last step. False if the callback ends the solve.
+  bool take();
+
+ private:
+  const Objective& objective_;
+  std::span<double> x_;
+  const SolverOptions& options_;
+  Summary& summary_;
+  double cost_ = 0, there_ = 0, length_ = 1;
+  std::vector<double> gradient_, next_, trial_, part_;
+  int evaluations_ = 0;
+};
 
 /// After convergence, evaluates both sides of x along one seeded direction, at 10⁻³ of the root
 /// mean square of x. If the cost decreases on both sides by more than rounding and the function

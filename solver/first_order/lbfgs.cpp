@@ -8,6 +8,7 @@
 
 #include "../../ir/machine/state_record.hpp"
 #include "control.hpp"
+#include "end_by_differences.hpp"
 
 namespace topograd {
 namespace {
@@ -188,7 +189,7 @@ bool has_curvature(double sy, double ss, double yy) {
 
 void LbfgsDirection::compute(std::span<const double> x, std::span<const double> g,
                              std::span<const std::uint8_t> held, std::span<double> direction) {
-  if (rows_ != nullptr) rows_->look_now_and_then(x);
+  if (units_ != nullptr) units_->look_now_and_then(x);
   for (std::size_t k = 0; k < g.size(); ++k) direction[k] = is_held(held, k) ? 0 : -g[k];
   if (std::ranges::all_of(held, [](std::uint8_t h) { return h == 0; }))
     return recur(pairs_, direction);
@@ -242,7 +243,7 @@ void LbfgsDirection::moved(double, std::span<const double> step,
 bool LbfgsDirection::reset() {
   // A failure at the first steps is that of scales which hold near the start alone.
   const bool by_scales = pairs_.size() <= 1 && !scales().empty();
-  if (by_scales) rows_->drop_scales();
+  if (by_scales) units_->drop_scales();
   const bool any = !pairs_.empty() || by_scales;
   pairs_.clear();
   return any;
@@ -263,13 +264,23 @@ void LbfgsDirection::transfer(ir::StateRecord& record, std::size_t size) {
 
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
                     Summary& summary, const std::function<bool()>& leaves) {
-  return minimize_lbfgs(objective, x, options, summary, leaves, nullptr, nullptr);
+  UnknownScales units;
+  const std::vector<double> start(x.begin(), x.end());
+  for (int k = 0;; ++k) {
+    if (!minimize_lbfgs(objective, x, options, summary, leaves, nullptr, &units)) return false;
+    const std::vector<double> sizes = unknown_sizes(x, start, objective);
+    if (!goes_on_by_differences(objective, sizes, units, x, options, summary)) return true;
+    if (k == kMostReturns) break;
+  }
+  summary.termination = Termination::NO_CONVERGENCE;
+  summary.message += kPromisesMore;
+  return true;
 }
 
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
                     Summary& summary, const std::function<bool()>& leaves, Checkpoints* checkpoints,
-                    RowModel* rows) {
-  LbfgsDirection direction(options.max_lbfgs_rank, rows);
+                    UnknownScales* units) {
+  LbfgsDirection direction(options.max_lbfgs_rank, units);
   return descend(objective, direction, x, options, summary, leaves, checkpoints);
 }
 

@@ -11,7 +11,6 @@
 
 #include "../../runtime/engine/first_order.hpp"
 #include "descent.hpp"
-#include "row_model.hpp"
 
 namespace topograd::ir {
 class StateRecord;
@@ -60,22 +59,22 @@ class LbfgsProducts {
 bool has_curvature(double sy, double ss, double yy);
 
 /// The two-loop recursion over the last `rank` pairs, scaled by sᵀy / yᵀy of the last one. Pairs
-/// without positive curvature are left out. Where a row model has scales S, it starts from S times
+/// without positive curvature are left out. Where there are scales S, it starts from S times
 /// sᵀy / yᵀS y in place of that number, so that units of unknowns do not matter.
 ///
 /// Cost: 4 rank n multiply-adds per direction, 2 rank n numbers. Source: Nocedal & Wright,
 /// Numerical Optimization, 2nd ed., algorithm 7.4 and eq. 7.20.
 class LbfgsDirection final : public SearchDirection {
  public:
-  ///   rows  null: no scales
-  explicit LbfgsDirection(int rank, RowModel* rows = nullptr) : rank_(rank), rows_(rows) {}
+  ///   units  null: no scales
+  explicit LbfgsDirection(int rank, UnknownScales* units = nullptr) : rank_(rank), units_(units) {}
 
   /// Dot products use only coordinates that are not held.
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<const std::uint8_t> held, std::span<double> direction) override;
   bool has_model() const override { return !pairs_.empty(); }
   std::span<const double> scales() const override {
-    return rows_ != nullptr ? rows_->scales() : std::span<const double>();
+    return units_ != nullptr ? units_->scales() : std::span<const double>();
   }
   Settling settling() const override { return Settling::window; }
   void moved(double length, std::span<const double> step,
@@ -94,14 +93,14 @@ class LbfgsDirection final : public SearchDirection {
   bool is_usable(const Pair& pair) const;
 
   int rank_;
-  RowModel* rows_;
+  UnknownScales* units_;
   std::deque<Pair> pairs_;  // oldest first
 };
 
 /// minimize_lbfgs() with checkpoints and scales; null: none.
 bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
                     Summary& summary, const std::function<bool()>& leaves, Checkpoints* checkpoints,
-                    RowModel* rows);
+                    UnknownScales* units);
 
 /// The same on an engine that keeps the vectors, from its point, which is x. Steps are the
 /// same up to rounding: the recursion runs on dot products of the vectors (LbfgsProducts). x

@@ -18,6 +18,7 @@
 #include "adam.hpp"
 #include "control.hpp"
 #include "descent.hpp"
+#include "end_by_differences.hpp"
 #include "lbfgs.hpp"
 #include "newton.hpp"
 #include "row_model.hpp"
@@ -149,7 +150,8 @@ void minimize_newton(Engines& engines, const ProblemModel& problem_model,
     descend(objective, direction, x, options, summary, {}, checkpoints);
     return;
   }
-  ProjectedNewton direction(engines, model, problem_model.constraints == ConstraintTerms::barriers);
+  ProjectedNewton direction(engines, model, rows,
+                            problem_model.constraints == ConstraintTerms::barriers);
   descend(objective, direction, x, options, summary, {}, checkpoints);
 }
 
@@ -244,8 +246,12 @@ class LastCheck {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
     // The cost itself shows what such a step gains. A cost that is zero beside the start gains
     // nothing.
-    const double zero = std::min(claimed(summary), kZero * summary.initial_cost);
-    const double change = cost_resolution(options_, summary.final_cost, summary.final_cost);
+    const double gained = summary.initial_cost - summary.final_cost;
+    const double zero = std::min(
+        std::max(claimed(summary), std::pow(options_.parameter_tolerance, 2) * gained),
+        kZero * summary.initial_cost);
+    const double change = std::max(options_.function_tolerance, kCostRounding * cost_unit(options_)) *
+                          summary.final_cost;
     return improve(rows_, objective_, {change, zero, kMostPromised}, x, options_, summary);
   }
 
@@ -276,6 +282,15 @@ class LastCheck {
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
     const std::optional<ExactStep> step = exact_.leave_saddle(x, start_, summary, claimed(summary));
     return step && take(*step, x, summary);
+  }
+
+  /// Goes on from a point that differences of gradients show, where no row model has judged.
+  bool goes_on_by_differences(std::span<double> x, Summary& summary, UnknownScales& units) const {
+    const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
+    std::vector<double> sizes = unknown_sizes(x, start_, objective_);
+    if (manifolds_ != nullptr) manifolds_->way(start_, x, sizes);
+    for (double& size : sizes) size = std::isfinite(size) ? std::abs(size) : 0;
+    return topograd::goes_on_by_differences(objective_, sizes, units, x, options_, summary);
   }
 
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
@@ -309,8 +324,6 @@ class LastCheck {
 
   // A cost that counts as zero, as a share of the one at the start.
   static constexpr double kZero = 1e-20;
-  // Times that a descent goes on after its gradient contradicted it.
-  static constexpr int kMostReturns = 3;
   // The decrease that a gradient may promise, in units of the one that the message claims.
   static constexpr double kMostPromised = 10;
 
@@ -328,12 +341,12 @@ class LastCheck {
   }
 
   double claimed(const Summary& summary) const {
-    return claimed_decrease(options_, summary.initial_cost, summary.final_cost);
+    return claimed_decrease(options_, summary, summary.final_cost);
   }
 
   /// Gradients up to this end a solve by a tolerance of their own.
   double gradient_bound(const Summary& summary) const {
-    const double start = SolveControl::kShareOfStart * summary.iterations.front().gradient_max_norm;
+    const double start = SolveControl::kShareOfStart * recent_gradient(summary);
     return std::max(options_.gradient_tolerance * start, options_.absolute_gradient_tolerance);
   }
 
@@ -353,7 +366,7 @@ constexpr const char* kCurvedValley =
 /// Runs a descent until neither a saddle, the gradient nor a step of the row model speaks against
 /// its end.
 template <class Run>
-void descend_to_the_end(const Objective& objective, LastCheck& check, bool escapes,
+void descend_to_the_end(const Objective& objective, LastCheck& check, RowModel& rows, bool escapes,
                         std::span<double> x, const SolverOptions& options, Summary& summary,
                         const Run& run) {
   do {
@@ -363,7 +376,10 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, bool escap
     EndByRows by_rows = check.improve_by_rows(x, summary);
     if (by_rows == EndByRows::denied) by_rows = check.decide(x, summary);
     if (by_rows == EndByRows::agrees || by_rows == EndByRows::stopped) return;
-    if (by_rows == EndByRows::unknown && !contradicted) return;
+    const bool unjudged = !rows.exists() || summary.termination == Termination::FAILURE;
+    const bool goes_on = by_rows == EndByRows::unknown && unjudged &&
+                         check.goes_on_by_differences(x, summary, rows);
+    if (by_rows == EndByRows::unknown && !contradicted && !goes_on) return;
     if (by_rows == EndByRows::denied) {
       summary.termination = Termination::NO_CONVERGENCE;
       summary.message = kCurvedValley;
@@ -371,7 +387,7 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, bool escap
     }
   } while (check.returns());
   summary.termination = Termination::NO_CONVERGENCE;
-  summary.message += "; but the gradient promises more";
+  summary.message += kPromisesMore;
 }
 
 /// The engines if their own steps may be made: no option needs points on the host.
@@ -441,11 +457,11 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
     checkpoints->keep([&check](ir::StateRecord& record) { check.transfer(record); });
   switch (options.method) {
     case Method::lbfgs:
-      return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
+      return descend_to_the_end(objective, check, rows, escapes, x, options, summary, [&] {
         run_lbfgs(engines, steps, objective, rows, x, options, summary, elsewhere, checkpoints);
       });
     case Method::newton:
-      return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
+      return descend_to_the_end(objective, check, rows, escapes, x, options, summary, [&] {
         minimize_newton(engines, problem_model, objective, rows, x, options, summary, checkpoints);
       });
     case Method::adam:

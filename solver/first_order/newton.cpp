@@ -83,9 +83,10 @@ struct ProjectedNewton::Impl {
     }
   };
 
-  Impl(Engines& e, const runtime::Model& of, bool exact)
+  Impl(Engines& e, const runtime::Model& of, const UnknownScales& scales, bool exact)
       : engines(e),
         model(of),
+        units(scales),
         slow{.exact_first = exact},
         by_unit(!has_energies(of)),
         revision(of.revision),
@@ -110,7 +111,7 @@ struct ProjectedNewton::Impl {
   /// Factorises H + τ diag(H) with the smallest τ, from the present one upwards, that makes it
   /// positive definite. The diagonal follows the units of the unknowns; where it is 0, its largest
   /// entry counts. So it does for all unknowns of energies, whose Hessians may be singular at a
-  /// minimum. False if there is no such τ, and if H has no curvature at all.
+  /// minimum, unless these have scales. False if there is no such τ, and if H has no curvature at all.
   ///
   ///   held  by scalar of x, may be empty
   bool factorize(std::span<const std::uint8_t> held) {
@@ -121,14 +122,20 @@ struct ProjectedNewton::Impl {
     for (; shift <= kLargestShift; shift *= 100) {
       std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
       for (std::size_t k = 0; k < hessian.size(); ++k) {
-        const double own = hessian.diagonal(k);
-        shifted.valuePtr()[hessian.starts()[k]] += shift * (by_unit && own > 0 ? own : largest);
+        shifted.valuePtr()[hessian.starts()[k]] += shift * unit(k, largest);
       }
       take_out(held, largest);
       factor.factorize(shifted);
       if (factor.info() == Eigen::Success) return true;
     }
     return false;
+  }
+
+  double unit(std::size_t k, double largest) const {
+    const std::span<const double> scales = units.scales();
+    if (!scales.empty()) return 1 / scales[hessian.free_scalars()[k]];
+    const double own = hessian.diagonal(k);
+    return by_unit && own > 0 ? own : largest;
   }
 
   /// Replaces rows and columns of these scalars by those of the identity, times `diagonal`.
@@ -145,6 +152,7 @@ struct ProjectedNewton::Impl {
 
   Engines& engines;
   const runtime::Model& model;
+  const UnknownScales& units;
   Slow slow;
   bool by_unit;               // the shift is a share of each unknown's own entry
   bool curved = true;         // the last direction is not −g
@@ -156,8 +164,9 @@ struct ProjectedNewton::Impl {
   double shift = kLeastShift;
 };
 
-ProjectedNewton::ProjectedNewton(Engines& engines, const runtime::Model& model, bool exact_first)
-    : impl_(std::make_unique<Impl>(engines, model, exact_first)) {}
+ProjectedNewton::ProjectedNewton(Engines& engines, const runtime::Model& model,
+                                 const UnknownScales& units, bool exact_first)
+    : impl_(std::make_unique<Impl>(engines, model, units, exact_first)) {}
 ProjectedNewton::~ProjectedNewton() = default;
 
 void ProjectedNewton::compute(std::span<const double> x, std::span<const double> g,
@@ -167,7 +176,7 @@ void ProjectedNewton::compute(std::span<const double> x, std::span<const double>
   if (impl_->revision != impl_->model.revision) {
     const double shift = impl_->shift;
     const Impl::Slow slow = impl_->slow;
-    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model, slow.exact_first);
+    impl_ = std::make_unique<Impl>(impl_->engines, impl_->model, impl_->units, slow.exact_first);
     impl_->shift = shift;
     impl_->slow = slow;
   }

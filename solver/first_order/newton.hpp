@@ -24,11 +24,13 @@ namespace topograd {
 /// Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
 class ProjectedNewton final : public SearchDirection {
  public:
-  /// Both must outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
+  /// All must outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
   ///
+  ///   units        their scales, where there are any, are those of τ
   ///   exact_first  uses the Hessian as it is wherever it is positive definite: steps converge
   ///                quadratically, and large curvature of barriers adds no τ to small curvature
-  ProjectedNewton(Engines& engines, const runtime::Model& model, bool exact_first = false);
+  ProjectedNewton(Engines& engines, const runtime::Model& model, const UnknownScales& units,
+                  bool exact_first = false);
   ~ProjectedNewton() override;
 
   /// Held scalars have the rows and columns of the identity.

@@ -17,8 +17,6 @@
 namespace topograd {
 namespace {
 
-// Norms of columns within this factor are alike.
-constexpr double kAlike = 100;
 // Multiply-adds of the decomposition of J that a last check may cost.
 constexpr double kMostWork = 1e8;
 // Pivots of J with columns of norm 1 below this share of the largest one are left out: rounding
@@ -138,10 +136,7 @@ std::vector<double> RowModel::squared_norms(std::span<const double> x) {
     for (std::size_t k = 0; k < out.size(); ++k)
       out[k] = norms[static_cast<Eigen::Index>(k)] * norms[static_cast<Eigen::Index>(k)];
   }
-  squares_.resize(out.size(), 0.0);
-  for (std::size_t k = 0; k < out.size(); ++k)
-    if (std::isfinite(out[k])) squares_[k] = std::max(squares_[k], out[k]);
-  find_scales();
+  learn(out);
   return out;
 }
 
@@ -161,18 +156,6 @@ void RowModel::look(std::span<const double> x) {
 void RowModel::look_now_and_then(std::span<const double> x) {
   if (calls_ == 0 ? squares_.empty() : std::has_single_bit(calls_)) look(x);
   ++calls_;
-}
-
-void RowModel::find_scales() {
-  double least = std::numeric_limits<double>::infinity(), largest = 0;
-  for (const double square : squares_) {
-    if (!(square > 0)) continue;
-    least = std::min(least, square);
-    largest = std::max(largest, square);
-  }
-  scales_.clear();
-  if (dropped_ || !(std::sqrt(largest) > kAlike * std::sqrt(least))) return;
-  for (const double square : squares_) scales_.push_back(1 / (square > 0 ? square : largest));
 }
 
 /// The columns of J that move.
@@ -221,11 +204,6 @@ RowModel::Linearised RowModel::linearise(std::span<const double> x, std::span<co
   return out;
 }
 
-void RowModel::drop_scales() {
-  dropped_ = true;
-  scales_.clear();
-}
-
 void RowModel::transfer(ir::StateRecord& record) {
   record.list("squared norms of columns", squares_);
   if (!squares_.empty() && squares_.size() != columns())
@@ -236,61 +214,6 @@ void RowModel::transfer(ir::StateRecord& record) {
 }
 
 namespace {
-
-/// The point of a descent, from which steps beside it are tried and taken.
-class StepsBeside {
- public:
-  StepsBeside(const Objective& objective, std::span<double> x, const SolverOptions& options,
-              Summary& summary)
-      : objective_(objective),
-        x_(x),
-        options_(options),
-        summary_(summary),
-        gradient_(objective.steps()),
-        trial_(x.size()) {
-    cost_ = objective_.evaluate(x_, gradient_);
-    Box(objective_).project(x_, gradient_);
-  }
-
-  double cost() const { return cost_; }
-  std::span<const double> gradient() const { return gradient_; }
-  /// The change of the cost by the step; NaN if it cannot be taken.
-  double look(std::span<const double> step, double length) {
-    part_.assign(step.begin(), step.end());
-    for (double& d : part_) d *= length;
-    length_ = length;
-    objective_.move(x_, part_, trial_);
-    next_.resize(gradient_.size());
-    there_ = objective_.evaluate(trial_, next_);
-    ++evaluations_;
-    return std::isfinite(norms_of(next_).max) ? cost_ - there_
-                                              : std::numeric_limits<double>::quiet_NaN();
-  }
-  /// Takes the last step. False if the callback ends the solve.
-  bool take() {
-    const GradientNorms norms = norms_of(next_);
-    const double change = cost_ - there_;
-    std::ranges::copy(trial_, x_.begin());
-    cost_ = there_;
-    std::swap(gradient_, next_);
-    Box(objective_).project(x_, gradient_);
-    return record_step_beside({.cost = cost_,
-                               .cost_change = change,
-                               .step_norm = norm_of(part_),
-                               .step_size = length_,
-                               .evaluations = std::exchange(evaluations_, 0)},
-                              norms, options_, summary_);
-  }
-
- private:
-  const Objective& objective_;
-  std::span<double> x_;
-  const SolverOptions& options_;
-  Summary& summary_;
-  double cost_ = 0, there_ = 0, length_ = 1;
-  std::vector<double> gradient_, next_, trial_, part_;
-  int evaluations_ = 0;
-};
 
 /// One damped step, the damping growing from the one given. False if none is found that promises
 /// more than `least`.

@@ -9,6 +9,7 @@
 #include "../model/model.hpp"
 #include "../session/engines.hpp"
 #include "control.hpp"
+#include "descent.hpp"
 
 #include <Eigen/Core>
 
@@ -46,7 +47,7 @@ class RowSteps {
 
 /// Reads the Jacobian J of a problem's residuals, which costs about two gradients; on manifolds in
 /// coordinates of tangents.
-class RowModel {
+class RowModel final : public UnknownScales {
  public:
   /// All outlive it.
   ///
@@ -63,12 +64,7 @@ class RowModel {
   /// without a derivative so far has that of the steepest one.
   void look(std::span<const double> x);
   /// look(), after 0, 1, 2, 4, 8, … calls; not after 0 where look() was called before.
-  void look_now_and_then(std::span<const double> x);
-  /// 1/‖J_i‖² by coordinate. Empty while the norms of all columns are within a factor of 100: then
-  /// the scales make no difference worth their cost.
-  std::span<const double> scales() const { return scales_; }
-  /// Has no scales from now on.
-  void drop_scales();
+  void look_now_and_then(std::span<const double> x) override;
 
   /// What steps from x may gain. Coordinates with g_i = 0 stay. Looks at x.
   struct Linearised {
@@ -99,7 +95,6 @@ class RowModel {
   std::vector<double> squared_norms(std::span<const double> x);
   double terms(std::span<const double> x, const std::vector<double>& squares) const;
   Eigen::MatrixXd dense(std::span<const double> x, std::span<const std::uint32_t> moving);
-  void find_scales();
 
   Engines& engines_;
   const runtime::Model& model_;
@@ -108,9 +103,6 @@ class RowModel {
   HostTerms host_;  // none
   std::vector<double> basis_;
   bool exists_;
-  std::vector<double> squares_;  // largest ‖J_i‖² so far
-  std::vector<double> scales_;
-  bool dropped_ = false;
   std::uint64_t calls_ = 0;  // of look_now_and_then()
 };
 

@@ -30,9 +30,25 @@ TEST(DescentControl, ClaimsWhatTheLooserToleranceLeaves) {
   SolverOptions options;
   options.parameter_tolerance = 0.1;
   options.function_tolerance = 1e-9;
-  EXPECT_DOUBLE_EQ(claimed_decrease(options, 10, 1), 0.09);
+  Summary summary;
+  summary.iterations = {{.cost = 10}, {.cost = 1}};
+  EXPECT_DOUBLE_EQ(claimed_decrease(options, summary, 1), 0.09);
   options.function_tolerance = 0.1;
-  EXPECT_DOUBLE_EQ(claimed_decrease(options, 10, 1), 0.1);
+  EXPECT_DOUBLE_EQ(claimed_decrease(options, summary, 1), 0.1);
+}
+
+// The latter half of a history counts, and of a cost with a constant its decrease.
+TEST(DescentControl, ASteepStartAndAConstantSayNothing) {
+  SolverOptions options;
+  options.function_tolerance = 0.1;
+  Summary summary;
+  for (int k = 0; k < 64; ++k)
+    summary.iterations.push_back({.cost = 1e6 + (k < 32 ? 1e12 : 64 - k), .gradient_max_norm = k < 32 ? 1e9 : 2});
+  EXPECT_DOUBLE_EQ(recent_cost(summary), 1e6 + 32);
+  EXPECT_DOUBLE_EQ(recent_gradient(summary), 2);
+  EXPECT_DOUBLE_EQ(cost_resolution(options, summary, 1e6), 3.2);
+  options.scale_free = false;
+  EXPECT_DOUBLE_EQ(cost_resolution(options, summary, 1e6), 1e5);
 }
 
 // A step back into a valley is small, but the next one goes along it.
@@ -112,7 +128,7 @@ TEST(DescentControl, AWindowIsFiveSteps) {
   const SolverOptions options{.function_tolerance = 1e-6, .parameter_tolerance = 0};
   const auto after = [&](int large) {
     return steps_until_end(options, Settling::window,
-                           [&](int step) { return step <= large ? 1e-3 : 1e-8; });
+                           [&](int step) { return step <= large ? 1e-3 : 1e-15; });
   };
   EXPECT_EQ(after(0), 5);
   EXPECT_EQ(after(1), 6);

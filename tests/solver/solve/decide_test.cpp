@@ -665,10 +665,12 @@ TEST(Report, PreconditionerTexts) {
       {{.asked_for = true, .why = {Reason::asked_for}}, "asked for"},
       {{.why = {Reason::few_iterations}}, "few iterations"},
       {{.why = runtime::because(Reason::cheaper_iterations, 84)},
-       "fewer iterations than the 84 products that a coarse space takes"},
+       "fewer iterations than the 84 that a coarse space and its trial must be worth"},
       {{.why = runtime::because(Reason::coarse_space, 115, 84, 234, 6, 13, 84)},
        "115 aggregates of 84 to 234 unknowns, 6 vectors on each, made 13 times by 84 products "
        "each"},
+      {{.why = runtime::because(Reason::no_gain, 420, 379)},
+       "no coarse space: a trial took 420 iterations with it, 379 without"},
       {{.asked_for = true, .why = runtime::because(Reason::coarse_space, 2, 3, 4, 1, 1, 5)},
        "asked for; 2 aggregates of 3 to 4 unknowns, 1 vectors on each, made 1 time by 5 products "
        "each"},
