@@ -698,6 +698,22 @@ class AgainstScipy(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "`x0` is empty"):
                 topograd.least_squares(lambda x: np.array([1.0]), [], method=method)
 
+    def test_the_limit_of_evaluations_holds_where_a_solve_goes_on(self):
+        """From beside a saddle of two equal terms, and from beside the kink of a square."""
+        t = np.linspace(0, 3, 25)
+        cases = {
+            "two terms": (lambda p: p[0] * np.exp(-p[1] * t) + p[2] * np.exp(-p[3] * t) - np.exp(-t) -
+                          2 * np.exp(-5 * t), np.ones(4)),
+            "square": (lambda p: np.stack([p[0] ** 2 - 1, p[1] - 2, p[0] ** 2 - 2]), np.zeros(2)),
+        }
+        for name, (function, start) in cases.items():
+            end = topograd.least_squares(function, start, options={"fallback": False})
+            self.assertTrue(end.success, name)
+            for most in range(1, end.nfev + 1):
+                result = topograd.least_squares(function, start, max_nfev=most, options={"fallback": False})
+                self.assertLessEqual(result.nfev, most, name)
+            np.testing.assert_array_equal(result.x, end.x, name)
+
     def test_falls_back(self):
         def branching(x):
             if x[0] > 100:

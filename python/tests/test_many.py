@@ -30,6 +30,30 @@ class Many(unittest.TestCase):
             np.testing.assert_allclose(popt[k], p, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(pcov[k], c, rtol=1e-3, atol=1e-9)
 
+    def test_the_limit_of_evaluations_holds_for_all_solves_of_a_problem(self):
+        """From equal unknowns, which are a saddle of the third problem, and from the kink of the last."""
+        t = np.linspace(0, 3, 25)
+
+        def two(p, y):
+            return p[0] * np.exp(-p[1] * t) + p[2] * np.exp(-p[3] * t) - y
+
+        def squares(p, y):
+            return np.stack([p[0] ** 2 - y[0], p[1] - 2, p[0] ** 2 - y[1]])
+
+        decays = np.stack([np.exp(-t), 3 * np.exp(-2 * t), np.exp(-t) + 2 * np.exp(-5 * t)])
+        for name, f, starts, y in (("two", two, np.ones((3, 4)), decays),
+                                   ("squares", squares, np.zeros((2, 2)), np.array([[1.0, 2], [4, 4]]))):
+            end = topograd.least_squares_many(f, starts, (y,), options={"fallback": False})
+            self.assertTrue(np.all(end.success), name)
+            for most in (1, 2, 3, 5, 8, 13, 21):
+                result = topograd.least_squares_many(f, starts, (y,), max_nfev=most, options={"fallback": False})
+                self.assertLessEqual(result.nfev.max(), most, name)
+                ended = end.nfev <= most
+                np.testing.assert_array_equal(result.x[ended], end.x[ended], name)
+                if most == 1:
+                    np.testing.assert_array_equal(result.x, starts, name)
+                    self.assertFalse(np.any(result.status), name)
+
     def test_portable_bits_do_not_depend_on_other_curves(self):
         t, y, _ = curves(40)
         options = {"fallback": False, "bits": "portable"}

@@ -258,6 +258,8 @@ class _Arguments:
             warnings.warn("`callback` is not supported by method='lm'", stacklevel=3)
             callback = None
         self.callback = callback
+        #: Evaluations of the solves from whose result the next one goes on.
+        self.spent = 0
         #: Unknowns that the next solve does not move.
         self.held: list[int] = []
         #: how a traced function differs from the function
@@ -476,7 +478,7 @@ def _status(a: _Arguments, termination: str, steps: Any, x: np.ndarray, optimali
     vanishes on a plateau, too. At a limit of steps, the residuals must be orthogonal to the Jacobian.
     """
     if termination not in ("CONVERGENCE", "USER_SUCCESS"):
-        limited = termination == "NO_CONVERGENCE" and len(steps) >= _limit(a)
+        limited = termination == "NO_CONVERGENCE" and a.spent + len(steps) >= _limit(a)
         if is_perfect() or limited and has_vanished():
             return 1
         return 0 if limited else -1
@@ -696,7 +698,7 @@ class Engine:
             # A ball has the units of x_scale. Otherwise no unit of an unknown may matter: columns are
             # scaled by their own size, as by x_scale='jac'.
             "scale_free": not a.is_limited,
-            "max_iterations": _limit(a) - 1,
+            "max_iterations": _limit(a) - a.spent - 1,
             "update_state_every_iteration": a.callback is not None,
             **(_ball(self.values, self.unknowns) if a.is_limited else {}),
             **options,
@@ -803,10 +805,10 @@ def _solve(a: _Arguments, trace: Trace, rows: Array, f0: np.ndarray,
     if status not in (-2, 0) and not (converged and at_end is None):
         flat = _flat_unknown(a, x, f, at_hand(), lambda: np.unique(values.jacobian(unknowns)[1]), evaluate)
     if flat is not None and not converged:
-        status, message = 0 if len(steps) >= _limit(a) else -1, _FLAT.format(flat)
+        status, message = 0 if a.spent + len(steps) >= _limit(a) else -1, _FLAT.format(flat)
     result = Result(
         x=x, cost=_cost(a, f), fun=f, grad=gradient, optimality=optimality,
-        active_mask=_active(a, x), nfev=len(steps),
+        active_mask=_active(a, x), nfev=a.spent + len(steps),
         njev=core.accepted + 1, status=status,
         message=message,
         success=status > 0, summary=summary,
@@ -1195,17 +1197,26 @@ def _free(a: _Arguments, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return ~(((x <= a.lower) & (gradient > 0)) | ((x >= a.upper) & (gradient < 0)))
 
 
+def _solve_on(a: _Arguments, found: Result, at: np.ndarray, f: np.ndarray, trace: Trace, rows: Array,
+              evaluate: Callable, options: dict) -> Result | None:
+    """The solve from another point than a result, where the rows are f. Both count the evaluations of both,
+    which keep the limit; None if none is left."""
+    if found["nfev"] >= _limit(a):
+        return None
+    start, spent = a.x0, a.spent
+    a.x0, a.spent = at, found["nfev"]
+    again = _solve(a, trace, rows, f, evaluate, options)
+    a.x0, a.spent = start, spent
+    if again is not None:
+        found["nfev"] = again["nfev"]
+    return again
+
+
 def _lower_from(a: _Arguments, found: Result, at: np.ndarray, f: np.ndarray, trace: Trace, rows: Array,
                 evaluate: Callable, options: dict) -> Result | None:
-    """The solve from another point, where the rows are f, with the evaluations of both; None if it ends no
-    lower."""
-    start, a.x0 = a.x0, at
-    again = _solve(a, trace, rows, f, evaluate, options)
-    a.x0 = start
-    if again is None or not again["cost"] < found["cost"]:
-        return None
-    again["nfev"] += found["nfev"]
-    return again
+    """What _solve_on finds; None if it ends no lower."""
+    again = _solve_on(a, found, at, f, trace, rows, evaluate, options)
+    return again if again is not None and again["cost"] < found["cost"] else None
 
 
 def _beyond_a_ball(a: _Arguments, found: Result, trace: Trace, rows: Array, evaluate: Callable,
@@ -1392,18 +1403,18 @@ def _beyond_a_stall(a: _Arguments, found: Result, trace: Trace, rows: Array, eva
     moved = _lower_beside(a, found, evaluate)
     if moved is None:
         return found
-    start, a.x0 = a.x0, moved
-    again = _solve(a, trace, rows, evaluate(moved), evaluate, options)
+    if found["nfev"] >= _limit(a):
+        found.update(status=0, success=False, message=_MESSAGES[0])
+        return found
+    again = _solve_on(a, found, moved, evaluate(moved), trace, rows, evaluate, options)
     if again is not None and _is_stalled(again):
         a.held = _at_kinks(a, again, evaluate)
         if a.held:
             again = _lower_from(a, again, again["x"], again["fun"], trace, rows, evaluate, options) or again
         a.held = []
-    a.x0 = start
     if again is None or not again["cost"] < found["cost"]:
         found.update(_STILL_FALLS)
         return found
-    again["nfev"] += found["nfev"]
     return again
 
 

@@ -248,13 +248,14 @@ def _traced(a: _Arguments) -> OptimizeResult:
     one = _Prototype(a, scaled)
     x = a.starts.copy()
     found = one.solve(x, a.settings, a.covariances)
+    found["nfev"] = 1 + found["steps"]
     _check(a, a.starts, found["initial_cost"], _F32 if a.settings.get("precision", "f64") != "f64" else _F64)
     _go_on_from_kinks(a, one, x, found)
     _go_on_from_saddles(a, one, x, found)
     _refuse_plateaus(a, one, x, found)
-    status, cost, steps = found["status"], found["cost"], found["steps"]
+    status, cost = found["status"], found["cost"]
     _check(a, x, cost, _F64)
-    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=1 + steps,
+    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=found["nfev"],
                             message=found["summary"].message, summary=found["summary"])
     if a.covariances:
         if a.loss != "linear":
@@ -321,19 +322,31 @@ class _Lowest:
     def solve_on(self, found: dict) -> bool:
         """Solves on from them, and keeps what is lower. False if there are none."""
         a, x, cost = self._a, self._x, found["cost"]
-        some = np.flatnonzero(np.any(self.moved != x, axis=1))
+        some = np.flatnonzero(np.any(self.moved != x, axis=1) & (found["nfev"] < a.most))
         if some.size == 0:
             return False
-        again_x = self.moved[some]
-        again = self._one.solve(again_x, a.settings, a.covariances, some)
-        better = (again["cost"] < cost[some]) & (again["status"] >= 0)
-        at = some[better]
-        x[at], cost[at], found["status"][at] = again_x[better], again["cost"][better], again["status"][better]
-        found["steps"][some] += again["steps"]
-        if a.covariances:
-            size = a.n * a.n
-            found["covariance"].reshape(a.count, size)[at] = again["covariance"].reshape(-1, size)[better]
+        while some.size > 0:
+            # All get what the one with the fewest evaluations has left: those that need more go on.
+            left = a.most - found["nfev"][some]
+            settings = {**a.settings, "max_iterations": min(a.settings["max_iterations"], int(np.min(left)) - 1)}
+            again_x = self.moved[some]
+            again = self._one.solve(again_x, settings, a.covariances, some)
+            found["nfev"][some] += 1 + again["steps"]
+            better = (again["cost"] < cost[some]) & (again["status"] >= 0)
+            at = some[better]
+            x[at], cost[at], found["status"][at] = again_x[better], again["cost"][better], again["status"][better]
+            if a.covariances:
+                size = a.n * a.n
+                found["covariance"].reshape(a.count, size)[at] = again["covariance"].reshape(-1, size)[better]
+            self.moved[some] = again_x
+            some = some[(again["status"] == 0) & (found["nfev"][some] < a.most) & (left > np.min(left))]
         return True
+
+
+def _goes_on(found: dict) -> np.ndarray:
+    """True for problems whose result may be no minimum, though they converged: those that failed and those
+    that the limit ended stay where they are."""
+    return (found["status"] > 0) & (found["cost"] > 0)
 
 
 def _go_on_from_kinks(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict) -> None:
@@ -344,7 +357,7 @@ def _go_on_from_kinks(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict
         still = x == start
         if not np.any(still):
             return
-        still &= ((found["status"] >= 0) & (found["cost"] > 0))[:, None]
+        still &= _goes_on(found)[:, None]
         lowest = _Lowest(a, one, x, found["cost"])
         for i in range(a.n):
             some = np.flatnonzero(still[:, i])
@@ -368,11 +381,11 @@ def _go_on_from_saddles(a: _Arguments, one: _Prototype, x: np.ndarray, found: di
         return
     for _ in range(_MOST_KINKS):
         lowest = _Lowest(a, one, x, found["cost"])
-        unsolved = (found["status"] < 0) | ~(found["cost"] > 0)
+        goes_on = _goes_on(found)
         for i, j in pairs:
             first, other = x[:, i], x[:, j]
             together = (a.starts[:, i] == a.starts[:, j]) & (np.abs(first - other) <= _TOGETHER * np.abs(first))
-            some = np.flatnonzero(together & (first != 0) & ~unsolved)
+            some = np.flatnonzero(together & (first != 0) & goes_on)
             for share in _APART if some.size > 0 else ():
                 beside = x[some]
                 beside[:, i] *= 1 + share
@@ -385,7 +398,7 @@ def _go_on_from_saddles(a: _Arguments, one: _Prototype, x: np.ndarray, found: di
 def _refuse_plateaus(a: _Arguments, one: _Prototype, x: np.ndarray, found: dict) -> None:
     """Gives the status -1 to results at which no residual depends on any unknown: all derivatives are zero
     there, which is no minimum. Looks where unknowns have grown, or have not moved."""
-    led = (found["steps"] == 0) | np.any(np.abs(x) > _GROWN * np.abs(a.starts), axis=1)
+    led = (found["nfev"] == 1) | np.any(np.abs(x) > _GROWN * np.abs(a.starts), axis=1)
     some = np.flatnonzero(led & (found["status"] > 0) & (found["cost"] > 0) & np.all(x != 0, axis=1))
     for factor in _ELSEWHERE:
         if some.size == 0:
