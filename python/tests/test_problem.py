@@ -308,6 +308,20 @@ class Problems(unittest.TestCase):
         self.assertEqual(topograd.Problem().parameters(np.ones((3, 2)), block=1).shape, (6,))
         self.assertEqual(topograd.Problem().parameters(np.ones(3)).shape, (3,))
 
+    def test_empty_selections_have_no_rows(self):
+        for start in (np.zeros(3), np.zeros((3, 2))):
+            p = topograd.Problem()
+            x = p.parameters(start)
+            p.residuals(lambda v: v - 1, x)
+            for some in (x[:0], x[np.zeros(0, int)], x[np.zeros(3, bool)]):
+                for f in (lambda v: v - 1, lambda v: v[:, None] ** 2):
+                    self.assertEqual(p.residuals(f, some).rows, slice(x.size, x.size))
+                p.residuals(lambda v, w: v - w, some, np.zeros(some.shape))
+                p.energies(lambda v: np.ravel(v), some)
+                self.assertEqual(p.equalities(lambda v: v, some).rows, slice(0, 0))
+            p.solve()
+            np.testing.assert_allclose(x.value, 1, atol=1e-9)
+
     def test_other_values_than_the_functions_are_noticed(self):
         calls = itertools.count(1)
         p = topograd.Problem()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -307,7 +308,7 @@ class Problem:
         most 100,000. Raises TracingError if they differ, and for what cannot be traced.
         """
         rows = self._traced(f, arguments)
-        width = rows.size // rows.shape[0] if rows.ndim > 1 else 1
+        width = max(1, math.prod(rows.shape[1:]))
         added = self._add(rows, width, _core.BlockKind.residual, label, loss)
         first = self._rows
         self._rows += rows.size
