@@ -308,6 +308,10 @@ class Problems(unittest.TestCase):
         self.assertEqual(topograd.Problem().parameters(np.ones((3, 2)), block=1).shape, (6,))
         self.assertEqual(topograd.Problem().parameters(np.ones(3)).shape, (3,))
 
+    def test_arrays_of_three_axes_are_refused(self):
+        with self.assertRaisesRegex(ValueError, r"expected an array of shape \(n,\) or \(n, block\), got \(2, 3, 2\)"):
+            topograd.Problem().parameters(np.zeros((2, 3, 2)))
+
     def test_empty_selections_have_no_rows(self):
         for start in (np.zeros(3), np.zeros((3, 2))):
             p = topograd.Problem()

@@ -175,6 +175,9 @@ class Problem:
             array = _writable(array)
         if array.dtype.kind not in "fiu":
             raise TypeError(f"parameters: expected numbers, got {array.dtype}")
+        if array.ndim > 2:
+            raise ValueError(f"parameters: expected an array of shape (n,) or (n, block), got {array.shape}; "
+                             "reshape what residuals get")
         width = block or (array.shape[-1] if array.ndim > 1 else 1)
         if array.size == 0 or array.size % width:
             raise ValueError(f"parameters: blocks of {width} do not fill an array of {array.size}")
