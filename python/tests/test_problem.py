@@ -326,6 +326,18 @@ class Problems(unittest.TestCase):
             p.solve()
             np.testing.assert_allclose(x.value, 1, atol=1e-9)
 
+    def test_the_power_zero_is_a_constant(self):
+        for one in (lambda v: np.ones(3), lambda v: v**0, lambda v: np.power(v, 0.0), lambda v: 2 * v**0 - 1):
+            p = topograd.Problem()
+            x = p.parameters(np.arange(3.0))
+            p.residuals(lambda v: v - 5, x)
+            self.assertEqual(p.residuals(one, x).rows, slice(3, 6))
+            np.testing.assert_array_equal(p.evaluate(), [-5, -4, -3, 1, 1, 1])
+            self.assertEqual(p.sizes["rows"], 3)
+            for add in (p.energies, p.equalities):
+                with self.assertRaisesRegex(topograd.Error, "row 0 reads no unknown"):
+                    add(one, x)
+
     def test_other_values_than_the_functions_are_noticed(self):
         calls = itertools.count(1)
         p = topograd.Problem()

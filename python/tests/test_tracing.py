@@ -314,6 +314,8 @@ FUNCTIONS = {
     "columns of numbers": lambda x: np.column_stack([np.sum(x), np.prod(x)]),
     "flip of a number": lambda x: np.logaddexp(np.flip(np.mean(x) * -0.3), np.mean(x)) + x,
     "arithmetic": lambda x: (x + 2) * (x - 1) / (x * x + 3) - (-x) ** 3,
+    "powers of zero": lambda x: x + x**0 + np.float_power(2 * x, 0.0) + ((x + 1j * x) ** 0).real,
+    "nonzero elements": lambda x: np.linalg.norm(m43(x) - x[0], ord=0, axis=1) + x[1],
     "powers": lambda x: x**2 + x**0.5 + x**-1 + x**1.7 + 2.0**x + x**x,
     "broadcast": lambda x: m43(x) * NUMBERS + m43(x)[:, :1] - NUMBERS[0],
     "floor_divide": lambda x: x // 0.7 + x % 0.7,

@@ -363,6 +363,8 @@ def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
         return matrix_norm(trace, array, ord, axis, keepdims)
     if ord in (None, 2, "fro"):
         return np.sqrt(reduce(trace, "add", np.square(array), axis, keepdims))
+    if ord == 0:
+        return reduce(trace, "add", np.where(array != 0, 1.0, 0.0), axis, keepdims)
     if ord == 1:
         return reduce(trace, "add", np.abs(array), axis, keepdims)
     if ord in (math.inf, -math.inf):

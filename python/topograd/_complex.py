@@ -240,7 +240,7 @@ def _sqrt(z: _Pair) -> _Pair:
 def _power(a: _Pair, b: _Pair) -> _Pair:
     exponent = float(b[0]) if isinstance(b[0], (int, float, np.number)) else math.nan
     if _is_real(b) and exponent.is_integer() and abs(exponent) <= 16:
-        out: _Pair = (1.0, 0.0)
+        out: _Pair = (np.ones(np.broadcast_shapes(np.shape(a[0]), np.shape(a[1]))) if exponent == 0 else 1.0, 0.0)
         for _ in range(abs(int(exponent))):
             out = _multiply(out, a)
         return out if exponent >= 0 else _reciprocal(out)

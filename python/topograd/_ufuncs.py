@@ -45,12 +45,14 @@ def select(trace: Trace, condition: Any, a: Any, b: Any) -> Array:
 
 
 def power(trace: Trace, base: Any, exponent: Any) -> Array:
-    """Powers; small whole exponents and halves are products and roots."""
+    """Powers; small whole exponents and halves are products and roots, and the power 0 is the number 1."""
     if isinstance(exponent, np.ndarray) and exponent.ndim == 0:
         exponent = exponent.item()
     if isinstance(exponent, (int, float, np.number)):
         ops = {1.0: None, 2.0: "square", 3.0: "cube", 0.5: "sqrt", -1.0: "reciprocal"}
         op = ops.get(float(exponent), "pow")
+        if exponent == 0:
+            return trace.numbers(np.ones(np.shape(base)))
         if op is None:
             return trace.apply("add", base, 0.0) if not isinstance(base, Array) else base.copy()
         if op != "pow":
