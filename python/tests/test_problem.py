@@ -338,6 +338,32 @@ class Problems(unittest.TestCase):
                 with self.assertRaisesRegex(topograd.Error, "row 0 reads no unknown"):
                     add(one, x)
 
+    def test_functions_without_a_return_statement(self):
+        def forgets(*given):
+            given[0] + 1
+
+        p = topograd.Problem()
+        x = p.parameters(np.ones(2))
+        y, many = np.ones(2), np.ones((2, 2))
+        calls = {
+            "residuals": lambda: p.residuals(forgets, x),
+            "an expression": lambda: p.residuals(forgets(x)),
+            "energies": lambda: p.energies(forgets, x),
+            "equalities": lambda: p.equalities(forgets, x),
+            "inequalities": lambda: p.inequalities(forgets, x),
+            "a loss": lambda: p.residuals(lambda v: v, x, loss=forgets),
+            "least_squares": lambda: topograd.least_squares(forgets, y),
+            "least_squares_many": lambda: topograd.least_squares_many(forgets, many),
+            "curve_fit": lambda: topograd.curve_fit(forgets, y, y, [1.0]),
+            "curve_fit_many": lambda: topograd.curve_fit_many(forgets, y, many, [1.0]),
+            "minimize": lambda: topograd.minimize(forgets, y),
+            "a constraint": lambda: topograd.minimize(lambda v: v @ v, y, constraints={"type": "eq", "fun": forgets}),
+        }
+        for name, call in calls.items():
+            with self.subTest(name), self.assertRaisesRegex(TypeError, "has it a return statement") as raised:
+                call()
+            self.assertIn("test_problem.py", str(raised.exception))
+
     def test_other_values_than_the_functions_are_noticed(self):
         calls = itertools.count(1)
         p = topograd.Problem()

@@ -17,12 +17,12 @@ from scipy.linalg.lapack import dgesdd, dormqr
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from . import _core
-from ._least_squares import (_EVALUATIONS, _NO_DEVICE, _UNBOUNDED, NotReal, _Callback, _CallbackError,
+from ._least_squares import (_EVALUATIONS, _NO_DEVICE, _UNBOUNDED, _Callback, _CallbackError,
                              _length_that_changes, is_flat, least_squares)
 from ._problem import Problem
 from ._shim import calls_users, run_traced
 from ._summary import Summary
-from ._trace import Trace, TracingError, as_numpy
+from ._trace import NotReal, Trace, TracingError, as_numpy, returned
 
 #: Tolerances of fits, whose covariance is that of the optimum: with leastsq's 1.5e-8 slow ones end early.
 _TIGHT = 1e-12
@@ -283,11 +283,11 @@ def _traced_fit(f: Callable, xdata: Any, ydata: Any, p0: Any, sigma: Any, bounds
     if deviations is None:
         @calls_users
         def residuals(p: Any) -> Any:
-            return f(x, *p) - y
+            return returned(f, f(x, *p)) - y
     else:
         @calls_users
         def residuals(p: Any) -> Any:
-            return _weighted(f(x, *p) - y, deviations, factor)
+            return _weighted(returned(f, f(x, *p)) - y, deviations, factor)
 
     known = {k: kwargs.pop(k) for k in ("ftol", "xtol", "gtol", "loss", "f_scale", "x_scale", "max_nfev",
                                         "verbose") if k in kwargs}
@@ -374,6 +374,8 @@ def minimize(
         except _core.Error as error:
             if not falls_back or error.code in _NO_DEVICE:
                 raise
+        except NotReal:
+            raise
         except Exception:  # SciPy says what is wrong with the arguments
             if not falls_back:
                 raise
@@ -478,7 +480,7 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
 
     @calls_users
     def value(x: Any) -> Any:
-        found = fun(x, *args)
+        found = returned(fun, fun(x, *args))
         return found[0] if jac is True else found
 
     f0 = float(np.asarray(value(start.copy()), dtype=float).reshape(()))

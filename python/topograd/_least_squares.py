@@ -18,7 +18,8 @@ from . import _core, _reuse
 from ._losses import traced_loss
 from ._shim import run_traced
 from ._summary import Summary
-from ._trace import Array, Trace, Traced, TracingError, as_numpy, location_of, location_of_function
+from ._trace import (Array, NotReal, Trace, Traced, TracingError, as_numpy, location_of, location_of_function,
+                     returned)
 
 _EPS = float(np.finfo(float).eps)
 #: The default of gtol.
@@ -163,27 +164,18 @@ def _bounds(bounds: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-class NotReal(TypeError):
-    """A function returned something else than real numbers."""
-
-    def __init__(self, expected: str) -> None:
-        super().__init__("`fun` must return " + expected)
-
-
-def _real(found: Any) -> np.ndarray:
-    """What a function returned, as residuals. SciPy goes on with complex ones, to no minimum."""
-    values = np.asarray(found)
+def _real(fun: Callable, found: Any) -> np.ndarray:
+    """What fun returned, as residuals. SciPy goes on with complex ones, to no minimum."""
+    values = np.asarray(returned(fun, found))
     kind = values.dtype.kind
     if kind in "fiu":
         return np.atleast_1d(values.astype(float, copy=False))
-    if found is None:
-        raise NotReal("residuals, got None: has it a return statement?")
     if kind == "c":
-        raise NotReal("real numbers, got complex ones: return z.view(float), or "
-                        "np.concatenate([z.real, z.imag])")
+        raise NotReal("`fun` must return real numbers, got complex ones: return z.view(float), or "
+                      "np.concatenate([z.real, z.imag])")
     if kind == "O" and all(v is not None for v in values.flat):
         return np.atleast_1d(values.astype(float))
-    raise NotReal(f"numbers, got an array of {values.dtype}")
+    raise NotReal(f"`fun` must return numbers, got an array of {values.dtype}")
 
 
 class _Arguments:
@@ -992,7 +984,7 @@ def least_squares(
         return np.atleast_1d(np.asarray(fun(x, *args, **keywords), dtype=float))
 
     at_start = time.perf_counter()
-    f0 = _real(fun(a.x0.copy(), *args, **keywords))
+    f0 = _real(fun, fun(a.x0.copy(), *args, **keywords))
     at_start = time.perf_counter() - at_start
     a.check_values(f0, loss, lambda: jac(a.x0.copy(), *args, **keywords))
     try:

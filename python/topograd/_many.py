@@ -15,7 +15,7 @@ from ._least_squares import (_EPS, _LOSSES, _MOST_KINKS, _NO_DEVICE, _bounds, _c
                              _gradient_tolerances, _rho)
 from ._problem import _core_loss
 from ._shim import calls_users, run_traced
-from ._trace import Trace, TracingError, as_numpy, location_of
+from ._trace import NotReal, Trace, TracingError, as_numpy, location_of, returned
 
 #: Problems whose cost is compared with that of the function's numbers, and residuals after which no further
 #: one is.
@@ -227,7 +227,7 @@ def least_squares_many(
                    given)
     try:
         return _traced(a)
-    except MemoryError:
+    except (MemoryError, NotReal):
         raise
     except Exception as error:  # whatever fun raises for a traced array
         named = given.get("device") or given.get("backend") == "vulkan"  # who names one wants it
@@ -539,7 +539,7 @@ def curve_fit_many(
         rest = list(numbers)
         target = rest.pop(0)
         at = rest.pop(0) if own else x
-        difference = f(at, *p) - target
+        difference = returned(f, f(at, *p)) - target
         if deviations is None:
             return difference
         return difference / (rest.pop(0) if deviations.ndim == 2 else deviations)

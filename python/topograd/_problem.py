@@ -14,7 +14,7 @@ from . import _core
 from ._shim import run_traced
 from ._summary import Summary, progress_bar
 from ._losses import checked_loss
-from ._trace import Array, Trace, TracingError, as_numpy
+from ._trace import Array, Trace, TracingError, as_numpy, returned
 
 Loss = Any  # None, a name, (name, scale) such as ("huber", 1.5), a function ρ(z), or (ρ, scale)
 
@@ -225,7 +225,7 @@ class Problem:
 
     def _traced(self, f: Any, arguments: Sequence[Any]) -> Array:
         if not callable(f):
-            return self._trace.array(f)
+            return self._trace.array(returned(f, f))
         rows = self._trace.array(run_traced(self._trace, f, arguments))
         if rows.size <= _MOST_CHECKED:
             self._check(f, arguments)

@@ -25,7 +25,7 @@ import scipy
 from . import _algebra, _functions, _sampled, _special, _statistics  # noqa: F401
 from ._buffer import Buffer, buffered
 from ._complex import ComplexArray, as_complex, is_complex
-from ._trace import Array, Scalar, Trace, Traced, TracingError, cannot, contains_traced, plain, tracer_of
+from ._trace import Array, Scalar, Trace, Traced, TracingError, cannot, contains_traced, plain, returned, tracer_of
 
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep
                    for f in (np.__file__, scipy.__file__, __file__))
@@ -695,10 +695,11 @@ def _plain_arguments(args: tuple) -> tuple:
 
 
 def run_traced(trace: Trace, function: Callable, args: Any, kwargs: dict | None = None) -> Any:
-    """What a function returns for arguments of which some are traced. Raises what it raises."""
+    """What a function returns for arguments of which some are traced. Raises what it raises, and NotReal
+    for None."""
     try:
         with np.errstate(all="ignore"):
-            return World(trace).call(function, args, kwargs)
+            return returned(function, World(trace).call(function, args, kwargs))
     except Exception as error:
         if isinstance(error.__cause__, TracingError):  # NumPy's error about ours
             raise error.__cause__ from None

@@ -88,6 +88,18 @@ def location_of(error: BaseException) -> str:
     return found
 
 
+class NotReal(TypeError):
+    """A function returned something else than real numbers."""
+
+
+def returned(function: Any, found: Any) -> Any:
+    """What a function returned. Raises NotReal for None, which one without a return statement returns."""
+    if found is None:
+        raise NotReal("the function must return numbers, got None: has it a return statement? "
+                      f"({location_of_function(function)})")
+    return found
+
+
 class TracingError(TypeError):
     """Something that cannot be traced; the message names it, with line and function."""
 
