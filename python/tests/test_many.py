@@ -54,6 +54,20 @@ class Many(unittest.TestCase):
                     np.testing.assert_array_equal(result.x, starts, name)
                     self.assertFalse(np.any(result.status), name)
 
+    def test_no_problems_have_an_empty_result(self):
+        none = np.zeros((0, 2))
+        result = topograd.least_squares_many(lambda x, y: x - y, none, (none,), covariances=True)
+        self.assertEqual((result.x.shape, result.covariance.shape), ((0, 2), (0, 2, 2)))
+        for name in ("cost", "status", "success", "nfev"):
+            self.assertEqual(result[name].shape, (0,), name)
+        t = np.linspace(0, 4, 24)
+        for x, own in ((t, None), (np.zeros((0, 24)), True)):
+            popt, pcov, result = topograd.curve_fit_many(decay, x, np.zeros((0, 24)), full_output=True, own_xdata=own)
+            self.assertEqual((popt.shape, pcov.shape, result.x.shape), ((0, 3), (0, 3, 3), (0, 3)))
+        for starts in (np.zeros((2, 0)), np.zeros(0)):
+            with self.assertRaisesRegex(ValueError, "expected shape"):
+                topograd.least_squares_many(lambda x: x, starts)
+
     def test_portable_bits_do_not_depend_on_other_curves(self):
         t, y, _ = curves(40)
         options = {"fallback": False, "bits": "portable"}

@@ -68,7 +68,7 @@ class _Arguments:
                  gtol: Any, loss: Any, f_scale: float, max_nfev: Any, covariances: bool,
                  options: dict) -> None:
         self.starts = _array(X0, "X0")
-        if self.starts.ndim != 2 or self.starts.size == 0:
+        if self.starts.ndim != 2 or self.starts.shape[1] == 0:
             raise ValueError(f"X0: expected shape (problems, unknowns), got {self.starts.shape}")
         self.count, self.n = self.starts.shape
         args = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
@@ -191,7 +191,7 @@ def least_squares_many(
     fun : callable
         ``fun(x, *args, **kwargs)``, x of shape (n,), returns the residuals of one problem, shape (m,).
     X0 : array_like of shape (N, n)
-        Starts.
+        Starts. N may be 0: then the result is empty, and fun is not called.
     args : tuple
         The problems' own numbers: arrays whose first axis has N entries, of which fun gets one. What
         is no array is given to fun as it is.
@@ -225,6 +225,9 @@ def least_squares_many(
     falls_back = given.pop("fallback", True)
     a = _Arguments(fun, X0, args, kwargs, bounds, ftol, xtol, gtol, loss, f_scale, max_nfev, covariances,
                    given)
+    if a.count == 0:
+        return _result(a, a.starts, np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int64),
+                       np.zeros((0, a.n, a.n)), "There are no problems.")
     try:
         return _traced(a)
     except (MemoryError, NotReal):
@@ -255,12 +258,18 @@ def _traced(a: _Arguments) -> OptimizeResult:
     _refuse_plateaus(a, one, x, found)
     status, cost = found["status"], found["cost"]
     _check(a, x, cost, _F64)
-    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=found["nfev"],
-                            message=found["summary"].message, summary=found["summary"])
+    if a.covariances and a.loss != "linear":
+        found["covariance"] = _robust_covariances(a, x)
+    return _result(a, x, cost, status, found["nfev"], found["covariance"], found["summary"].message,
+                   found["summary"])
+
+
+def _result(a: _Arguments, x: np.ndarray, cost: np.ndarray, status: np.ndarray, nfev: np.ndarray,
+            covariance: np.ndarray, message: str, summary: Any = None) -> OptimizeResult:
+    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=nfev, message=message,
+                            summary=summary)
     if a.covariances:
-        if a.loss != "linear":
-            found["covariance"] = _robust_covariances(a, x)
-        result["covariance"] = found["covariance"].reshape(a.count, a.n, a.n)
+        result["covariance"] = covariance.reshape(a.count, a.n, a.n)
     return result
 
 
@@ -440,21 +449,18 @@ def _by_scipy(a: _Arguments, reason: str) -> OptimizeResult:
             continue
         x[k], cost[k], status[k], nfev[k] = found.x, found.cost, min(found.status, 1), found.nfev
         covariance[k] = _covariance(found.jac)
-    result = OptimizeResult(x=x, cost=cost, status=status, success=status > 0, nfev=nfev, summary=None,
-                            message=f"{int(np.sum(status > 0))} of {a.count} problems converged, by SciPy: "
-                            f"{reason}")
-    if a.covariances:
-        result["covariance"] = covariance
-    return result
+    return _result(a, x, cost, status, nfev, covariance,
+                   f"{int(np.sum(status > 0))} of {a.count} problems converged, by SciPy: {reason}")
 
 
-def _has_own_points(f: Callable, x: Any, start: np.ndarray, count: int, points: int) -> bool:
+def _has_own_points(f: Callable, x: Any, starts: np.ndarray, points: int) -> bool:
     """True if the first axis of xdata is that of the curves: f of the whole is not one curve."""
-    if not isinstance(x, np.ndarray) or x.ndim < 2:
+    count = len(starts)
+    if not isinstance(x, np.ndarray) or x.ndim < 2 or count == 0:
         return False
     try:
         with np.errstate(all="ignore"):
-            whole = np.shape(f(x, *start))
+            whole = np.shape(f(x, *starts[0]))
     except Exception:  # f is for the points of one curve
         whole = None
     if whole == (points,):
@@ -511,7 +517,7 @@ def curve_fit_many(
     did not converge.
     """
     y = _array(ydata, "ydata")
-    if y.ndim != 2 or y.size == 0:
+    if y.ndim != 2 or y.shape[1] == 0:
         raise ValueError(f"ydata: expected shape (curves, points), got {y.shape}")
     count, points = y.shape
     start = _starts(f, p0, bounds)
@@ -521,7 +527,7 @@ def curve_fit_many(
         raise ValueError(f"p0: expected shape (n,) or ({count}, n), got {start.shape}")
     n = start.shape[1]
     x: Any = _array(xdata, "xdata") if isinstance(xdata, (list, tuple, np.ndarray)) else xdata
-    own = _has_own_points(f, x, start[0], count, points) if own_xdata is None else own_xdata
+    own = _has_own_points(f, x, start, points) if own_xdata is None else own_xdata
     deviations = None if sigma is None else _array(sigma, "sigma")
     if deviations is not None:
         if deviations.shape not in ((points,), (count, points)):
