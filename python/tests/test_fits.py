@@ -350,6 +350,30 @@ class Minimize(unittest.TestCase):
         found = topograd.minimize(lambda p: np.sum((p - [1.0, 2.0]) ** 4) + 3, [1e-17, 5.0], options=OURS)
         np.testing.assert_allclose(found.x, [1.0, 2.0], atol=2e-3)
 
+    def test_atoms_do_not_fly_apart(self):
+        """Six atoms with Lennard-Jones potentials. The pairs that begin close to each other make the function curve
+        down; the second lowest minimum is -12.302928."""
+        first, second = np.triu_indices(6, 1)
+
+        def energy(x):
+            atoms = x.reshape(6, 3)
+            squares = np.sum((atoms[first] - atoms[second]) ** 2, axis=1)
+            return np.sum(4 * (squares**-6 - squares**-3))
+
+        for seed, size in itertools.product(range(4), (0.7, 1.0)):
+            with self.subTest(seed=seed, size=size):
+                start = size * np.random.default_rng(seed).standard_normal(18)
+                found = topograd.minimize(energy, start, options=OURS)
+                self.assertTrue(found.success)
+                self.assertLess(found.fun, -12.302927)
+
+    def test_a_saddle_without_a_cost_is_left(self):
+        """No step changes a cost of 0 by a share."""
+        for method in ("lbfgs", "newton"):
+            found = topograd.minimize(lambda p: 1e24 * p[0] ** 4 - 1e12 * p[0] ** 2 + 1e12 * p[1] ** 2, [0.0, 1e-6],
+                                      options={**OURS, "method": method})
+            self.assertAlmostEqual(found.fun, -0.25, 9)
+
     def test_many_terms(self):
         found = topograd.minimize(rosenbrock, np.full(2000, 1.1), options=OURS)
         self.assertTrue(found.success and found.nit > 0)

@@ -26,7 +26,7 @@ from ._trace import NotReal, Trace, TracingError, as_numpy, returned
 
 #: Tolerances of fits, whose covariance is that of the optimum: with leastsq's 1.5e-8 slow ones end early.
 _TIGHT = 1e-12
-#: Unknowns up to which minimize solves for Newton's steps.
+#: Unknowns up to which minimize solves for Newton's steps, where the function does not curve down at the start.
 _MOST_FOR_NEWTON = 200
 #: Seconds that an operation takes to be compiled with its derivatives, and to be evaluated node by node
 #: throughout a solve; operations that are always compiled, and seconds that the others may always take.
@@ -322,9 +322,9 @@ def minimize(
     """Minimises the number ``fun(x, *args)`` over x, within bounds and constraints:
     scipy.optimize.minimize, compiled.
 
-    fun is recorded, and its derivatives are exact: Newton's steps for up to 200 unknowns, else
-    L-BFGS; the augmented Lagrangian for constraints. Sums of many terms are compiled term by term.
-    What cannot be recorded is left to SciPy, with the same arguments.
+    fun is recorded, and its derivatives are exact: Newton's steps for up to 200 unknowns, if fun does
+    not curve down at the start, else L-BFGS; the augmented Lagrangian for constraints. Sums of many
+    terms are compiled term by term. What cannot be recorded is left to SciPy, with the same arguments.
 
     Parameters
     ----------
@@ -507,7 +507,8 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     if abs(solved.cost(start / units) - f0) > 1e-8 * max(1.0, abs(f0)) and np.isfinite(f0):
         raise TracingError("the traced function has other values than the function")
     gtol = options.get("gtol", tol)
-    by_newton = free and solved is problem and start.size <= _MOST_FOR_NEWTON
+    by_newton = (free and solved is problem and start.size <= _MOST_FOR_NEWTON and
+                 not _curves_down(problem, scaled.value, box))
     # Without a tolerance that was asked for, none may have a unit.
     settings = {"max_iterations": options.get("maxiter") or max(1000, 50 * start.size),
                 "absolute_gradient_tolerance": max((gtol or 0.0) * float(np.min(units)), _NOTHING),
@@ -564,7 +565,7 @@ def _solved(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | Non
       gtol  largest components of the gradient that were asked for, 0: none; None: there are constraints, whose
             verdict is the library's
     """
-    sizes, least = np.abs(y), settings["max_iterations"]
+    start, sizes, least = y.copy(), np.abs(y), settings["max_iterations"]
     still_cost = max(_STILL_COST, settings["function_tolerance"])
     still_step = max(_STILL_STEP, settings["parameter_tolerance"])
 
@@ -591,7 +592,7 @@ def _solved(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | Non
         before, cost, slope = y.copy(), solved.cost(), _projected(solved.gradient(), y, box)
         asked = bool(np.any(gtol > 0) and np.all(np.abs(slope) <= gtol))
         if asked or not _promises(slope, sizes, still_cost * abs(cost)):
-            beside = None if asked else _beside_a_saddle(solved, y, box, cost, sizes)
+            beside = None if asked else _beside_a_saddle(solved, y, box, cost, sizes, start)
             if beside is None:
                 return end
             y[...] = beside
@@ -602,7 +603,7 @@ def _solved(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | Non
             return end
         still = cost - after <= still_cost * abs(cost) or np.all(np.abs(y - before) <= still_step * sizes)
         if still and np.isfinite(after):
-            beside = _beside_a_saddle(solved, y, box, after, sizes)
+            beside = _beside_a_saddle(solved, y, box, after, sizes, start)
             if beside is None:
                 return end
             y[...] = beside
@@ -627,43 +628,61 @@ def _promises(slope: np.ndarray, sizes: np.ndarray, change: float) -> bool:
 
 
 def _beside_a_saddle(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None, cost: float,
-                     sizes: np.ndarray) -> np.ndarray | None:
-    """A lower point beside y, along the direction in which the cost curves down, or least; None if there is none.
-
-    Second derivatives are differences of gradients, in units of the unknowns' sizes.
-    """
+                     sizes: np.ndarray, start: np.ndarray) -> np.ndarray | None:
+    """A lower point beside y, along the direction in which the cost curves down, or least; None if there is none."""
     if y.size > _MOST_CURVED or not np.isfinite(cost):
         return None
-    at, units = y.copy(), sizes.copy()
+    # Where the cost is 0, no step changes it by a share.
+    lowest, highest, direction = _curvatures(solved, y, box, sizes, y.copy() if cost != 0 else start)
+    if not lowest <= _CURVED * max(-lowest, highest):
+        return None
+    at, (low, high) = y.copy(), box or (-np.inf, np.inf)
+    beside, least = None, cost - _STILL_COST * abs(cost)
+    for length in np.outer(_ASIDE, (1.0, -1.0)).ravel():
+        np.clip(at + length * direction, low, high, out=y)
+        if solved.cost() < least:
+            beside, least = y.copy(), solved.cost()
+    y[...] = at
+    return beside
+
+
+def _curves_down(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None) -> bool:
+    """True if the cost at y curves down along a direction. Newton's steps from there are as long as small
+    curvatures let them be: atoms that repel each other fly apart."""
+    lowest, highest, _ = _curvatures(solved, y, box, np.abs(y), y.copy())
+    return lowest < -_CURVED * max(-lowest, highest)
+
+
+def _curvatures(solved: Any, y: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None, sizes: np.ndarray,
+                measured: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """The least and the largest curvature of the cost at y among unknowns that no bound holds, and the direction
+    of the least, in units of the unknowns' sizes; NaN without any.
+
+    Second derivatives are differences of gradients: 2 n of these.
+
+      measured  the point at which a step in an unknown of size 0 changes the cost by a share of it
+    """
+    at, units, cost = y.copy(), sizes.copy(), solved.cost(measured)
     for k in np.flatnonzero(sizes < _STILL_STEP):
-        units[k] = max(sizes[k], _changing_step(solved.cost, at, k, cost)) or 1.0
-    low, high = box or (np.full(y.size, -np.inf), np.full(y.size, np.inf))
+        units[k] = max(sizes[k], _changing_step(solved.cost, measured, k, cost)) or 1.0
+    low, high = box or (-np.inf, np.inf)
     steps = np.cbrt(_EPS) * units
     free = np.flatnonzero((at - steps > low) & (at + steps < high))
     hessian = np.zeros((free.size, free.size))
-    try:
-        for row, k in enumerate(free):
-            slopes = []
-            for side in (steps[k], -steps[k]):
-                y[...] = at
-                y[k] += side
-                slopes.append(solved.gradient()[free])
-            hessian[row] = (slopes[0] - slopes[1]) / (2 * steps[k]) * units[k] * units[free]
-        if free.size == 0 or not np.isfinite(hessian).all():
-            return None
-        curvatures, directions = np.linalg.eigh((hessian + hessian.T) / 2)
-        if curvatures[0] > _CURVED * np.max(np.abs(curvatures)):
-            return None
-        beside, least = None, cost - _STILL_COST * abs(cost)
-        for length in np.outer(_ASIDE, (1.0, -1.0)).ravel():
+    for row, k in enumerate(free):
+        slopes = []
+        for side in (steps[k], -steps[k]):
             y[...] = at
-            y[free] += length * directions[:, 0] * units[free]
-            np.clip(y, low, high, out=y)
-            if solved.cost() < least:
-                beside, least = y.copy(), solved.cost()
-        return beside
-    finally:
-        y[...] = at
+            y[k] += side
+            slopes.append(solved.gradient()[free])
+        hessian[row] = (slopes[0] - slopes[1]) / (2 * steps[k]) * units[k] * units[free]
+    y[...] = at
+    direction = np.zeros(y.size)
+    if free.size == 0 or not np.isfinite(hessian).all():
+        return np.nan, np.nan, direction
+    curvatures, directions = np.linalg.eigh((hessian + hessian.T) / 2)
+    direction[free] = directions[:, 0] * units[free]
+    return float(curvatures[0]), float(curvatures[-1]), direction
 
 
 class _Minimum(OptimizeResult):
