@@ -337,6 +337,21 @@ class Minimize(unittest.TestCase):
         self.assertTrue(found.success and np.max(np.abs(found.jac)) <= 1e-2)
         self.assertTrue(topograd.minimize(rosenbrock, [-1.2, 1.0], options={**OURS, "ftol": 1e-3}).success)
 
+    def test_what_falls_on_and_on_has_no_minimum(self):
+        """Whoever solves it. Wells along the way of a solve, from which others lead lower, are minima."""
+        random = np.random.default_rng(2)
+        slopes, offsets = random.standard_normal((6, 3)), random.standard_normal(6)
+        for start in (0.0, 1.0):
+            with self.subTest(start=start), np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = topograd.minimize(lambda x: np.log(np.sum(np.exp(slopes @ x - offsets))), np.full(3, start))
+                self.assertFalse(found.success)
+        for unit in (1e-6, 1.0, 1e6):
+            found = topograd.minimize(lambda x: np.sum(x**2 / unit**2 - 10 * np.cos(2 * np.pi * x / unit)),
+                                      unit * np.array([9.1, 8.1]), options=OURS)
+            self.assertTrue(found.success)
+            np.testing.assert_allclose(found.x, unit * np.array([8.954, 7.959]), 1e-3)
+
     def test_saddles_and_numbers_that_stand_for_zero(self):
         def wells(p):
             return p[0] ** 4 - p[0] ** 2 + p[1] ** 2

@@ -43,6 +43,11 @@ _MOST_ROUNDS, _STILL_COST, _STILL_STEP = 20, 1e-9, 1e-6
 _MOST_CURVED, _CURVED, _ASIDE = 50, 1e-6, (1e-1, 1e-2, 1e-3, 1e-4)
 #: The end of a solve that never stands still.
 _FALLS = "the cost still falls: from where each solve ends, the next one leads lower"
+#: Lengths of the way of a solve, beyond its end, at which the cost must go on falling to have no minimum, and the
+#: share of the fall before that each must fall.
+_BEYOND, _UNDIMINISHED = tuple(2.0**k - 1 for k in range(1, 31)), 0.9
+#: The end of a solve that leads into what has no minimum.
+_ENDLESS = "the function has no minimum: it falls on and on along the way of the solve"
 #: A gradient whose square is no number beside 0.
 _NOTHING = 1e-150
 #: The least square of a column's length that is sure not to have lost digits, and the unit of rounding.
@@ -392,8 +397,17 @@ def minimize(
     try:
         again = _traced_minimum(fun, scipys.x, args, jac, bounds, constraints, tol, callback, given)
     except (_core.Error, ArithmeticError, ValueError):
-        return scipys
-    return again if again.fun <= scipys.fun else scipys
+        again = scipys
+    lower = again if again.fun <= scipys.fun else scipys
+
+    def cost(x: np.ndarray) -> float:
+        value = fun(x, *(args if isinstance(args, tuple) else (args,)))
+        return float(np.asarray(value[0] if jac is True else value, dtype=float).reshape(()))
+
+    start = np.atleast_1d(np.asarray(as_numpy(x0), dtype=float))
+    if lower.success and _is_endless(cost, start, lower.x, _box_of(bounds, start)):
+        lower.update(success=False, status=1, message=_ENDLESS)
+    return lower
 
 
 def _constrained(constraints: Any) -> bool:
@@ -491,13 +505,10 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     rows = problem._trace.array(run_traced(problem._trace, value, (x,)))
     if rows.size != 1:
         raise ValueError("The user-provided objective function must return a scalar value.")
-    box = None
-    if bounds is not None:
-        pairs = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else zip(*[
-            (-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds])
-        low, high = (np.broadcast_to(np.asarray(b, dtype=float), start.shape) for b in pairs)
-        scaled.value[...] = np.clip(start, low, high) / units
-        box = (low / units, high / units)
+    box = _box_of(bounds, start)
+    if box is not None:
+        scaled.value[...] = np.clip(start, *box) / units
+        box = (box[0] / units, box[1] / units)
     given = {k: v for k, v in options.items() if k not in ("maxiter", "gtol", "ftol", "disp")}
     free = not _constrained(constraints)
     solved = _way(problem, scaled, rows.reshape(-1), box, free and not given,
@@ -527,6 +538,8 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
     if np.isfinite(ends) and abs(solved.cost() - ends) > 1e-8 * max(1.0, abs(ends)):
         raise TracingError("the traced function has other values than the function")
     stopped = called is not None and called.stopped
+    if end.is_still and free and _is_endless(solved.cost, start / units, scaled.value.copy(), box):
+        end.message, end.is_still = _ENDLESS, False
     success = end.is_still and bool(np.isfinite(ends)) and not stopped
     if options.get("disp"):
         print(end.message)
@@ -542,6 +555,37 @@ def _traced_minimum(fun: Callable, x0: Any, args: Any, jac: Any, bounds: Any, co
         x=at, fun=ends, jac=solved.gradient() / units, nit=end.steps, nfev=end.steps + 1, njev=end.accepted + 1,
         status=0 if success else _STOPPED if stopped else 1, success=success, message=end.message,
         summary=summary)
+
+
+def _box_of(bounds: Any, start: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Lower and upper bounds of each unknown, of what SciPy takes for them."""
+    if bounds is None:
+        return None
+    pairs = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else zip(*[
+        (-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds])
+    low, high = (np.broadcast_to(np.asarray(b, dtype=float), start.shape) for b in pairs)
+    return low, high
+
+
+def _is_endless(cost: Callable, start: np.ndarray, x: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None) -> bool:
+    """True if the function falls on and on beyond x, along the way from a start: at each length twice as far, by
+    no less than before. The other wells of a function that grows in the end are no such way."""
+    way, before, fall = x - start, float(cost(x)), 0.0
+    for length in _BEYOND:
+        beyond = x + length * way
+        if box is not None and np.any((beyond < box[0]) | (beyond > box[1])):
+            return False
+        try:
+            with np.errstate(all="ignore"):
+                there = float(cost(beyond))
+        except (ArithmeticError, ValueError):  # it has no value there
+            return False
+        if there == -np.inf:
+            return True
+        if not before - there > max(_UNDIMINISHED * fall, _STILL_COST * abs(before)):
+            return False
+        before, fall = there, before - there
+    return True
 
 
 @dataclasses.dataclass
