@@ -633,21 +633,21 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
   if (trial_ == Trial::waits) return false;
   const bool at_once = asked_ == Preconditioner::two_level && fresh_;
   if (!at_once && iterations_ < kLeastIterations) return false;
+  bool is_centred = false;
   if (!planned_) {
-    centred_ = !planning_.valid();
-    plan_ = centred_ ? plan_coarse_space(model, possible(model) ? x() : std::vector<double>())
-                     : planning_.get();
+    is_centred = !planning_.valid();
+    plan_ = is_centred ? plan_coarse_space(model, possible(model) ? x() : std::vector<double>())
+                       : planning_.get();
     planned_ = true;
     ++plans_;
     ++centres_;
   }
-  if (known() && !centred_) {
+  const bool is_due = known() && (at_once || iterations_ >= wait());
+  if (trial_ == Trial::is_due) trial_ = Trial::waits;
+  if (is_due && !std::exchange(centred_, true) && !is_centred) {
     centre_coarse_space(model, x(), plan_);  // as in the first solve
     ++centres_;
   }
-  centred_ = true;
-  const bool is_due = known() && (at_once || iterations_ >= wait());
-  if (trial_ == Trial::is_due) trial_ = Trial::waits;
   return is_due;
 }
 
