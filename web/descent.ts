@@ -8,14 +8,16 @@ import type { Turns } from "./solver.js";
 import type { Step, Summary, TopogradError } from "./topograd.js";
 
 const unit = 2 ** -52;
-/** Changes of the cost below so many units of rounding of the initial cost are invisible. */
+/** Changes of the cost below so many units of its rounding are invisible. */
 const costRounding = 64;
 const hiddenUnits = 4;
-/** The first trial may promise this many times the cost, here or at the start. */
+/** The first trial may promise this many times the cost, here or before the recent steps. */
 const mostPromised = 10;
 const shareOfStart = 1e-4;
 /** Steps whose decrease must be small together: a share of all, and at least so many. */
 const leastWindow = 5, windowShare = 10;
+/** Recent steps at least. */
+const leastRecent = 10;
 /** The share of the decrease so far that a small step may still promise, of the function tolerance. */
 const promise = 1e-6;
 const leastChange = 1e-10;
@@ -59,6 +61,12 @@ interface Taken {
 interface Recorded extends Taken {
   readonly gradientMax: number;
   readonly gradientNorm: number;
+}
+
+/** An end, by a tolerance of the cost or by one of steps. */
+interface Met {
+  readonly end: Verdict;
+  readonly byCost: boolean;
 }
 
 /** Functions of the solve that a descent calls; `paused` is awaited now and then: true ends the solve. */
@@ -259,7 +267,9 @@ class Descent {
   search: Search;
   escapes = 0;
   verdict: Verdict | undefined;
-  met: Verdict | undefined;  // an end that the next direction has to confirm
+  met: Met | undefined;  // an end that the next direction has to confirm
+  lastTwo = 0;  // decrease of the last two steps together
+  lastSeveral = 0;
   changed = false;
   failedBefore = false;
   linear = 0;
@@ -328,6 +338,7 @@ class Descent {
   async *#descend(): AsyncGenerator<Step, void, void> {
     const { energies, x, g, box, history } = this;
     this.verdict = this.met = undefined;
+    this.lastTwo = this.lastSeveral = 0;
     this.search = this.#makeSearch();
     this.path = history.reduce((sum, step) => sum + (step.accepted ? step.stepNorm : 0), 0);
     this.failedBefore = false;
@@ -367,7 +378,7 @@ class Descent {
   #checkLimits(): void {
     if (this.verdict !== undefined) return;
     const o = this.options, bound = o.gradientTolerance * shareOfStart * this.#first.gradientMax;
-    if (this.norms.max <= bound)
+    if (this.norms.max <= bound && !this.#stillFalls())
       this.verdict = reached("gradient tolerance reached: max |gradient|:", this.norms.max, bound);
     else if (this.tools.seconds() >= o.timeLimitSeconds)
       this.verdict = verdict("no_convergence", `time limit reached: ${o.timeLimitSeconds} s`);
@@ -375,10 +386,43 @@ class Descent {
       this.verdict = verdict("no_convergence", `maximum number of iterations reached: ${o.maxIterations}`);
   }
 
+  /** The largest component of the gradient from a step of the history on. */
+  #largestGradient(from: number): number {
+    return this.history.slice(from).reduce((most, step) => Math.max(most, step.gradientMax), 0);
+  }
+
+  // A steep start says nothing about the end.
+
+  /** The first step after the steep ones, and that of the last quarter to half, which are ten at least. */
+  #firstGentle(): number {
+    return Math.floor(2 ** (Math.floor(Math.log2(this.history.length)) - 3));
+  }
+  #firstRecent(): number {
+    const size = this.history.length;
+    return size <= leastRecent ? 0 : Math.min(2 ** (Math.floor(Math.log2(size)) - 1), size - leastRecent);
+  }
+  get #gentleCost(): number {
+    return this.history[this.#firstGentle()].cost;
+  }
+  get #recentCost(): number {
+    return this.history[this.#firstRecent()].cost;
+  }
+
+  /**
+   * The last steps lowered the cost by much: a gradient that is small beside that of a steep start is no
+   * end. Where it is small beside recent ones, too, fewer steps say so.
+   */
+  #stillFalls(): boolean {
+    const bound = this.options.gradientTolerance * this.#largestGradient(this.#firstRecent());
+    return this.norms.max > 0 &&
+           (this.norms.max <= bound ? this.lastTwo : this.lastSeveral) > this.#resolution();
+  }
+
   /** Changes of the cost below this mean convergence, or rounding. */
-  #resolution(): number {
-    return Math.max(this.options.functionTolerance * Math.abs(this.cost),
-                    costRounding * unit * Math.abs(this.initial));
+  #resolution(cost = this.cost): number {
+    const size = Math.min(Math.abs(cost), Math.abs(this.#gentleCost - cost));
+    return Math.max(this.options.functionTolerance * size,
+                    costRounding * unit * Math.max(Math.abs(this.#recentCost), Math.abs(cost)));
   }
 
   async #look(length: number): Promise<Sample | undefined> {
@@ -424,18 +468,21 @@ class Descent {
     if (aim === undefined) return undefined;
     const { slope } = aim, { met } = this;
     this.met = undefined;
-    if (met !== undefined && -slope * aim.first / 2 <= this.#resolution()) {
-      this.verdict = met;
+    // Terms of the cost may have been as large as at the start, and round so.
+    const byStart = met?.byCost === false ? costRounding * unit * Math.abs(this.initial) : 0;
+    if (met !== undefined && -slope * aim.first / 2 <= Math.max(this.#resolution(), byStart)) {
+      this.verdict = met.end;
       return null;
     }
     if (slope === 0) {
-      this.verdict = verdict("failure", "no direction leads down");
+      this.#fail("no direction leads down");
       return null;
     }
-    const most = mostPromised * Math.max(Math.abs(this.cost), Math.abs(this.initial));
+    const largest = Math.max(Math.abs(this.cost), Math.abs(this.#recentCost));
+    const most = mostPromised * largest;
     const first = most > 0 && -slope * aim.first > most ? most / -slope : aim.first;
     this.beyond = Infinity;
-    const hidden = hiddenUnits * unit * Math.max(Math.abs(this.cost), Math.abs(this.initial));
+    const hidden = hiddenUnits * unit * largest;
     let ended = false;
     const look = async (length: number) => {
       const point = await this.#look(length);
@@ -465,8 +512,11 @@ class Descent {
     const one = { cost: this.cost, change, stepNorm: norm(step), length: point.step, accepted: true,
                   linear: this.linearHere };
     this.path += one.stepNorm;
+    const before = this.history[this.history.length - 1].change, several = this.#lastSteps(one).decrease;
+    this.lastTwo = change + (this.search.settling === "window" ? before : 0);
+    this.lastSeveral = Number.isFinite(several) ? Math.max(several, this.lastTwo) : this.lastTwo;
     const met = this.#metBy(one, xNorm), { settling } = this.search;
-    if (settling === "window") this.verdict = met;
+    if (settling === "window") this.verdict = met?.end;
     else if (settling === "newton") this.met = met;
     else if (met !== undefined) this.search.tighten();
     this.#record(one);
@@ -494,22 +544,23 @@ class Descent {
     return out;
   }
 
-  #metBy(step: Taken, xNorm: number): Verdict | undefined {
-    const o = this.options, bound = o.functionTolerance * Math.abs(step.cost);
+  #metBy(step: Taken, xNorm: number): Met | undefined {
+    const o = this.options, bound = o.functionTolerance > 0 ? this.#resolution(step.cost) : 0;
     const last = this.#lastSteps(step);
     if (last.decrease <= bound)
-      return reached("function tolerance reached: |cost change|:", last.decrease, bound);
+      return { byCost: true, end: reached("function tolerance reached: |cost change|:", last.decrease, bound) };
     // ‖x‖ depends on the origin and the way on the start: steps are small against both.
     const size = o.parameterTolerance * Math.min(xNorm, this.path);
     const gained = Math.abs(this.initial - step.cost);
     const promises = o.functionTolerance > 0 &&
                      last.decrease > Math.max(bound, promise * o.functionTolerance * gained);
     return last.step <= size && !promises
-      ? reached("parameter tolerance reached: step norm:", last.step, size) : undefined;
+      ? { byCost: false, end: reached("parameter tolerance reached: step norm:", last.step, size) } : undefined;
   }
 
   #giveUp(steepness: number): Step {
     const promised = steepness * (Number.isFinite(this.beyond) ? this.beyond : this.trialStep);
+    const hidden = Math.max(this.#resolution(), this.options.functionTolerance * Math.abs(this.cost));
     const again = !this.failedBefore && this.search.reset();
     this.failedBefore = true;
     const one = { cost: this.cost, change: 0, stepNorm: 0, length: 0, accepted: false,
@@ -517,12 +568,20 @@ class Descent {
     this.#record(one);
     this.#checkLimits();
     if (!again && this.verdict === undefined) {
-      this.verdict = promised <= this.#resolution()
-        ? verdict("convergence", "function tolerance reached: the line search finds no decrease and " +
-                                   "the gradient promises none above it")
-        : verdict("failure", "the line search finds no decrease");
+      if (promised <= hidden)
+        this.verdict = verdict("convergence", "function tolerance reached: the line search finds no decrease and " +
+                                                "the gradient promises none above it");
+      else
+        this.#fail("the line search finds no decrease");
     }
     return this.#told(one);
+  }
+
+  /** No step lowers the cost any more: a gradient within the tolerance is an end then. */
+  #fail(message: string): void {
+    this.lastTwo = this.lastSeveral = 0;
+    this.#checkLimits();
+    this.verdict ??= verdict("failure", message);
   }
 
   /**
@@ -585,11 +644,12 @@ class Descent {
     for (let c = 0; c < model.m; ++c) work += Math.abs(projected[c]) * Math.abs(way[c]);
     const optimality = gained > 0 ? work / (2 * gained) : NaN;
     const { max } = normsOf(projected);
-    if (max === 0 || max <= o.gradientTolerance * shareOfStart * this.#first.gradientMax) return false;
+    const gradientBound = o.gradientTolerance * shareOfStart * this.#largestGradient(this.#firstRecent());
+    if (max === 0 || max <= gradientBound) return false;
     const last = history[history.length - 1];
     const byModel = o.method === "newton" && last.accepted && last.length >= 1
       ? last.gradientNorm * last.stepNorm : Infinity;
-    const claimed = Math.max(this.#resolution(), o.parameterTolerance ** 2 * gained);
+    const claimed = Math.max(this.#resolution(), o.parameterTolerance ** 2 * Math.abs(this.#gentleCost - this.cost));
     return Math.min(optimality * optimality * gained, byModel) > mostContradicted * claimed;
   }
 }

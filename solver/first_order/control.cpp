@@ -26,14 +26,16 @@ constexpr int kMostIdle = 8;
 // Recent steps at least.
 constexpr std::size_t kLeastRecent = 10;
 
-/// The first of the recent steps in a history of so many.
+/// The first of the steps after the steep ones, in a history of so many, and of the last quarter to
+/// half, which are ten at least.
+std::size_t first_gentle(std::size_t size) { return std::bit_floor(size) / 8; }
 std::size_t first_recent(std::size_t size) {
   return size <= kLeastRecent ? 0 : std::min(std::bit_floor(size) / 2, size - kLeastRecent);
 }
 
 /// What a tolerance of the cost is a share of.
-double cost_size(const SolverOptions& options, double recent, double cost) {
-  return options.scale_free ? std::min(std::abs(cost), std::abs(recent - cost)) : std::abs(cost);
+double cost_size(const SolverOptions& options, double before, double cost) {
+  return options.scale_free ? std::min(std::abs(cost), std::abs(before - cost)) : std::abs(cost);
 }
 
 }  // namespace
@@ -98,6 +100,11 @@ double recent_cost(const Summary& summary) {
   return steps.empty() ? summary.initial_cost : steps[first_recent(steps.size())].cost;
 }
 
+double gentle_cost(const Summary& summary) {
+  const std::vector<IterationSummary>& steps = summary.iterations;
+  return steps.empty() ? summary.initial_cost : steps[first_gentle(steps.size())].cost;
+}
+
 double recent_gradient(const Summary& summary) {
   const std::vector<IterationSummary>& steps = summary.iterations;
   double out = 0;
@@ -107,13 +114,13 @@ double recent_gradient(const Summary& summary) {
 }
 
 double cost_resolution(const SolverOptions& options, const Summary& summary, double cost) {
-  const double recent = recent_cost(summary);
-  return std::max(options.function_tolerance * cost_size(options, recent, cost),
-                  kCostRounding * cost_unit(options) * std::max(std::abs(recent), std::abs(cost)));
+  const double rounds = std::max(std::abs(recent_cost(summary)), std::abs(cost));
+  return std::max(options.function_tolerance * cost_size(options, gentle_cost(summary), cost),
+                  kCostRounding * cost_unit(options) * rounds);
 }
 
 double claimed_decrease(const SolverOptions& options, const Summary& summary, double cost) {
-  const double gained = std::abs(recent_cost(summary) - cost);
+  const double gained = std::abs(gentle_cost(summary) - cost);
   return std::max(cost_resolution(options, summary, cost),
                   std::pow(options.parameter_tolerance, 2) * gained);
 }
@@ -139,7 +146,7 @@ void DescentControl::start(double cost, const GradientNorms& norms) {
 }
 
 void DescentControl::stuck(const GradientNorms& norms) {
-  last_decrease_ = 0;
+  last_two_ = last_several_ = 0;
   check_limits(norms);
 }
 
@@ -147,15 +154,18 @@ void DescentControl::check_limits(const GradientNorms& norms) {
   const double start =
       summary_.iterations.empty() ? 0 : summary_.iterations.front().gradient_max_norm;
   const double unit = options_.scale_free ? SolveControl::kShareOfStart * start : 1;
-  const double gradient = norms.max > 0 && still_falls() ? std::numeric_limits<double>::infinity() : norms.max;
+  const bool falls = norms.max <= options_.gradient_tolerance * unit && still_falls(norms.max);
+  const double gradient = falls ? std::numeric_limits<double>::infinity() : norms.max;
   control_.check_limits("max |gradient|", gradient, unit, norms.judged());
 }
 
 /// The last steps lowered the cost by much: a gradient that is small beside that of a steep start is
-/// no end.
-bool DescentControl::still_falls() const {
-  return options_.scale_free && !ends_by_gradient(options_) &&
-         last_decrease_ > cost_resolution(options_, summary_, summary_.final_cost);
+/// no end. Where it is small beside recent ones, too, fewer steps say so.
+bool DescentControl::still_falls(double gradient) const {
+  if (!options_.scale_free || ends_by_gradient(options_) || gradient == 0) return false;
+  const bool fell = gradient <= options_.gradient_tolerance * recent_gradient(summary_);
+  return (fell ? last_two_ : last_several_) >
+         cost_resolution(options_, summary_, summary_.final_cost);
 }
 
 bool DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
@@ -166,8 +176,10 @@ bool DescentControl::accepted(IterationSummary iteration, double cost, const Gra
   iteration.iteration = summary_.num_iterations();
   iteration.cost = cost;
   path_ += iteration.step_norm;
+  const double before = settling == Settling::window ? summary_.iterations.back().cost_change : 0;
+  last_two_ = iteration.cost_change + before;
   const double several = last_steps(iteration, settling).decrease;
-  last_decrease_ = std::isfinite(several) ? several : iteration.cost_change;
+  last_several_ = std::isfinite(several) ? std::max(several, last_two_) : last_two_;
   bool small_but_loose = false;
   if (ends_by_gradient(options_)) {
     look_at_gradient(iteration, norms);
@@ -210,7 +222,8 @@ void DescentControl::transfer(ir::StateRecord& record) {
   record.value("by the cost", met.by_cost);
   record.value("its number", met.value);
   record.value("its bound", met.bound);
-  record.value("decrease of the last steps", last_decrease_);
+  record.value("decrease of the last two steps", last_two_);
+  record.value("decrease of the last steps", last_several_);
   if (waits) met_ = met;
 }
 

@@ -90,14 +90,18 @@ bool record_step_beside(IterationSummary step, const GradientNorms& norms,
 inline constexpr double kCostRounding = 64;
 /// Relative rounding unit of the cost.
 double cost_unit(const SolverOptions& options);
-/// The cost before the latter half of a history, ten steps at least, and the largest max |g_i| of
-/// these: a steep start says nothing about the end.
+// A steep start says nothing about the end.
+
+/// The cost after the first sixteenth to eighth of the steps.
+double gentle_cost(const Summary& summary);
+/// The cost before the last quarter to half of the steps, ten at least, and the largest max |g_i| of
+/// these.
 double recent_cost(const Summary& summary);
 double recent_gradient(const Summary& summary);
 
 /// A smaller change of the cost means convergence, or rounding, which scales with the recent cost.
-/// The tolerance is a share of the cost or of its recent decrease, whichever is less: a constant
-/// that is added to the cost changes nothing that matters.
+/// The tolerance is a share of the cost or of its decrease after the steep steps, whichever is less:
+/// a constant that is added to the cost changes nothing that matters.
 double cost_resolution(const SolverOptions& options, const Summary& summary, double cost);
 /// The decrease that may be left after CONVERGENCE at this cost: what the resolution hides, or the
 /// square of the tolerance of steps as a share of what was gained.
@@ -168,7 +172,7 @@ class DescentControl {
  private:
   void record(IterationSummary iteration, const GradientNorms& norms);
   void check_limits(const GradientNorms& norms);
-  bool still_falls() const;
+  bool still_falls(double gradient) const;
   /// The decrease and the largest step that must be small.
   struct Last {
     double decrease = 0, step = 0;
@@ -189,7 +193,7 @@ class DescentControl {
   SolveControl control_;
   std::optional<Met> met_;  // by the last step, while it is not known what the next one promises
   double path_ = 0;         // sum of ‖step‖
-  double last_decrease_ = 0;  // of the last steps together
+  double last_two_ = 0, last_several_ = 0;  // decreases of the last steps together
   double least_gradient_ = std::numeric_limits<double>::infinity();  // of steps hidden in rounding
   int idle_ = 0;                                                     // such steps since it fell
 };

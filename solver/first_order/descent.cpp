@@ -390,8 +390,8 @@ double StepsBeside::look(std::span<const double> step, double length) {
   next_.resize(gradient_.size());
   there_ = objective_.evaluate(trial_, next_);
   ++evaluations_;
-  return std::isfinite(norms_of(next_).max) ? cost_ - there_
-                                            : std::numeric_limits<double>::quiet_NaN();
+  const bool usable = std::isfinite(norms_of(next_).max) && std::isfinite(there_);
+  return usable ? cost_ - there_ : std::numeric_limits<double>::quiet_NaN();
 }
 
 bool StepsBeside::take() {

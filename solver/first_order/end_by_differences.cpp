@@ -21,6 +21,8 @@ namespace {
 // gradient by less than the share that rounding leaves alone, and the most of them.
 constexpr double kFirst = 0x1p-17, kLonger = 0x1p8, kChanged = 1e-4;
 constexpr int kMostLonger = 12;
+// The same where nothing tells a size: at zero, without a gradient.
+constexpr double kShortest = 0x1p-300, kMuchLonger = 0x1p24;
 // Relative error of second derivatives by differences.
 constexpr double kUnit = 0x1p-24;
 // Parts of a step to try.
@@ -80,9 +82,10 @@ class Differences {
 
   void find_column(Eigen::Index k, double size) {
     const double g = at_.gradient[k];
-    double length = size > 0 ? kFirst * size : g != 0 ? least_ / std::abs(g) : kFirst;
-    if (!(length > 0)) length = kFirst;
-    for (int tries = 0;; ++tries, length *= kLonger) {
+    double length = size > 0 ? kFirst * size : g != 0 ? least_ / std::abs(g) : 0;
+    const bool has_length = length > 0;
+    if (!has_length) length = kShortest;
+    for (int tries = 0;; ++tries, length *= has_length ? kLonger : kMuchLonger) {
       const double signed_length = g > 0 ? -length : length;
       lengths_[k] = length;
       step_[unknown(k)] = signed_length;
@@ -90,9 +93,11 @@ class Differences {
       step_[unknown(k)] = 0;
       if (!usable) return;
       const std::span<const double> next = point_.next_gradient();
-      const bool changed = std::abs(next[unknown(k)] - g) > kChanged * std::abs(g);
-      for (Eigen::Index j = 0; j < at_.gradient.size(); ++j)
+      bool changed = std::abs(next[unknown(k)] - g) > kChanged * std::abs(g);
+      for (Eigen::Index j = 0; j < at_.gradient.size(); ++j) {
         at_.hessian(j, k) = (next[unknown(j)] - at_.gradient[j]) / signed_length;
+        changed = changed || (!has_length && at_.hessian(j, k) != 0);
+      }
       if (changed || tries == kMostLonger) return;
     }
   }

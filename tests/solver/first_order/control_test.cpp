@@ -37,16 +37,18 @@ TEST(DescentControl, ClaimsWhatTheLooserToleranceLeaves) {
   EXPECT_DOUBLE_EQ(claimed_decrease(options, summary, 1), 0.1);
 }
 
-// The latter half of a history counts, and of a cost with a constant its decrease.
+// The first steps do not count, and of a cost with a constant its decrease does.
 TEST(DescentControl, ASteepStartAndAConstantSayNothing) {
   SolverOptions options;
   options.function_tolerance = 0.1;
   Summary summary;
   for (int k = 0; k < 64; ++k)
-    summary.iterations.push_back({.cost = 1e6 + (k < 32 ? 1e12 : 64 - k), .gradient_max_norm = k < 32 ? 1e9 : 2});
+    summary.iterations.push_back(
+        {.cost = 1e6 + (k < 8 ? 1e12 : 64 - k), .gradient_max_norm = k < 8 ? 1e9 : 2});
+  EXPECT_DOUBLE_EQ(gentle_cost(summary), 1e6 + 56);
   EXPECT_DOUBLE_EQ(recent_cost(summary), 1e6 + 32);
   EXPECT_DOUBLE_EQ(recent_gradient(summary), 2);
-  EXPECT_DOUBLE_EQ(cost_resolution(options, summary, 1e6), 3.2);
+  EXPECT_DOUBLE_EQ(cost_resolution(options, summary, 1e6), 5.6);
   options.scale_free = false;
   EXPECT_DOUBLE_EQ(cost_resolution(options, summary, 1e6), 1e5);
 }

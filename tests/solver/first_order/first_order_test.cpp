@@ -1461,6 +1461,126 @@ TEST(Solve, NamesTheEnergyThatIsNotFinite) {
   }
 }
 
+/// −log of Poisson's likelihood of 60 counts that are their means a e^(−b t), up to a constant: the
+/// minimum is at a and b exactly.
+struct Counts {
+  Counts(double a_, double b_) : a(a_), b(b_), x{a / 2, 2 * b} {
+    for (int k = 0; k < 60; ++k) {
+      t.push_back(0.06 * k / b);
+      y.push_back(a * std::exp(-b * t.back()));
+    }
+  }
+  void add_to(Problem& problem) {
+    const Parameters p = problem.add_parameters(x, 2);
+    for (std::size_t k = 0; k < t.size(); ++k) {
+      const Value rate = log(p(0, 0)) - p(0, 1) * t[k];
+      problem.add_energy(exp(rate) - y[k] * rate);
+    }
+  }
+  /// The same as a function.
+  double evaluate(std::span<const double> at, std::span<double> gradient) const {
+    double cost = 0;
+    std::ranges::fill(gradient, 0.0);
+    for (std::size_t k = 0; k < t.size(); ++k) {
+      const double rate = std::log(at[0]) - at[1] * t[k], slope = std::exp(rate) - y[k];
+      cost += std::exp(rate) - y[k] * rate;
+      if (gradient.empty()) continue;
+      gradient[0] += slope / at[0];
+      gradient[1] -= slope * t[k];
+    }
+    return cost;
+  }
+  void expect_found(const std::string& where) const {
+    EXPECT_NEAR(x[0] / a, 1, 2e-3) << where;
+    EXPECT_NEAR(x[1] / b, 1, 2e-3) << where;
+  }
+
+  double a, b;
+  std::vector<double> x, t, y;
+};
+
+// The gradient of a large unknown is small beside that of a small one.
+TEST(EndByDifferences, AnUnknownInOtherUnitsIsMoved) {
+  for (const double a : {10.0, 1e3, 1e6}) {
+    for (const double b : {1e3, 0.1, 1e-3, 1e-6}) {
+      const std::string where = std::to_string(a) + ", " + std::to_string(b);
+      for (const Method method : {Method::lbfgs, Method::newton}) {
+        Counts counts(a, b);
+        Problem problem;
+        counts.add_to(problem);
+        const Summary summary = solve(problem, {.backend = Backend::cpu, .method = method});
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where << summary.message;
+        counts.expect_found(where + " by " + std::string(name(method)));
+      }
+      for (const bool scale_free : {true, false}) {
+        if (!scale_free && b < 1e-3) continue;  // its first step has a length of its own
+        Counts counts(a, b);
+        Summary summary;
+        minimize_lbfgs({.size = 2,
+                        .evaluate = [&](std::span<const double> x,
+                                        std::span<double> g) { return counts.evaluate(x, g); },
+                        .plus = {}},
+                       counts.x, {.max_iterations = 200, .scale_free = scale_free}, summary);
+        EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << where << summary.message;
+        counts.expect_found(where + (scale_free ? ", a function" : ", a function by Ceres' rules"));
+      }
+    }
+  }
+}
+
+// x y + (x⁴ + y⁴)/4 has its minima of −½ at (1, −1) and (−1, 1). From x = y no gradient leads there.
+TEST(EndByDifferences, ASaddleOfTwoUnknownsIsLeft) {
+  for (const Method method : {Method::lbfgs, Method::newton}) {
+    for (const double start : {0.0, 1e-17, 1.0, 2.0}) {
+      for (const double unit : {1.0, 0x1p40, 0x1p-40}) {
+        std::vector<double> x = {start * unit, start * unit};
+        Problem problem;
+        const Parameters p = problem.add_parameters(x, 2);
+        const Value a = p(0, 0) / unit, b = p(0, 1) / unit;
+        problem.add_energy(a * b + 0.25 * (square(square(a)) + square(square(b))));
+        const Summary summary = solve(problem, {.backend = Backend::cpu, .method = method});
+        EXPECT_NEAR(summary.final_cost, -0.5, 1e-6)
+            << name(method) << start << ", " << unit << ": " << summary.message;
+      }
+    }
+  }
+}
+
+// An energy has no natural zero.
+TEST(Solve, AConstantMovesNoEndOfEnergies) {
+  for (const Method method : {Method::lbfgs, Method::newton}) {
+    for (const double constant : {0.0, 1e4, 1e8, -1e8}) {
+      std::vector<double> x = {-1.2, 1};
+      Problem problem;
+      const Parameters p = problem.add_parameters(x, 2);
+      problem.add_energy(100.0 * square(p(0, 1) - square(p(0, 0))) + square(1.0 - p(0, 0)) +
+                         constant);
+      const Summary summary = solve(problem, {.backend = Backend::cpu, .method = method});
+      EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+      EXPECT_NEAR(x[0], 1, 1e-3) << name(method) << ", " << constant << ": " << summary.message;
+    }
+  }
+}
+
+// Three atoms, two of which are so close that the start is 1e13 times as steep as what follows.
+TEST(Solve, ASteepStartIsNoMeasureOfTheEnd) {
+  for (const double close : {0.3, 0.1, 0.05}) {
+    std::vector<double> x = {0, 0, 0, close, 0, 0, 0.4, 1.1, 0.2};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x, 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        Value d = 0.0;
+        for (std::size_t c = 0; c < 3; ++c) d = d + square(p(i, c) - p(j, c));
+        problem.add_energy(4.0 * (1.0 / square(d * d * d) - 1.0 / (d * d * d)));
+      }
+    }
+    const Summary summary = solve(problem, {.backend = Backend::cpu, .max_iterations = 500});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(summary.final_cost, -3, 1e-4) << close << ": " << summary.message;
+  }
+}
+
 // A cost that is 1e-20 of the one at the start counts as zero: no step of the rows' model follows,
 // which would leave its rounding.
 TEST(LastCheck, ACostOfNothingGainsNothing) {
