@@ -188,6 +188,9 @@ void Lexer::fail_expected(const std::string& what, const Token& got) const {
   fail(got.at, "expected " + what + ", got " + shown(got));
 }
 
+/// Names of numbers.
+bool is_number(std::string_view text) { return text == "pi" || text == "inf" || text == "nan"; }
+
 /// True if Lexer reads `text` as one name.
 bool is_name(std::string_view text) {
   if (text.empty() || !is_letter(text[0])) return false;
@@ -293,9 +296,9 @@ class Parser {
   std::uint32_t add_names(Op op, const std::vector<std::string>& names) {
     for (std::uint32_t slot = 0; slot < names.size(); ++slot) {
       const std::string& name = names[slot];
-      const char* wrong = !is_name(name) || name == "inf" || name == "nan"
+      const char* wrong = !is_name(name) || is_number(name)
                               ? " is no name (a letter, then letters, digits and underscores; not "
-                                "inf or nan)"
+                                "pi, inf or nan)"
                           : names_.emplace(name, graph_.leaf(op, slot)).second ? nullptr
                                                                                : " is there twice";
       if (wrong != nullptr)
@@ -311,7 +314,7 @@ class Parser {
       if (!lexer_.accept("=")) return rows_.push_back(expression(first));
       if (names_.contains(first.text))
         lexer_.fail(first.at, "the name '" + first.text + "' is taken");
-      if (first.text == "inf" || first.text == "nan")
+      if (first.text != "pi" && is_number(first.text))  // NIST's models set pi
         lexer_.fail(first.at, "expected a name other than inf and nan");
       names_.emplace(first.text, expression(lexer_.take()));
       return;

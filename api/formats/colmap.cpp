@@ -27,7 +27,7 @@ constexpr std::uint64_t kNoPoint = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kLongestQuote = 40;
 constexpr std::size_t kPoseNumbers = 7;
 
-constexpr auto is_blank = &WordReader::is_blank;
+bool is_blank(char c) { return WordReader::is_blank(c); }
 
 std::string counted(std::uint64_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
@@ -194,6 +194,11 @@ class TextFields final : public Fields {
     const std::size_t begin = at_;
     while (at_ < end_ && !is_blank(text_[at_])) ++at_;
     return text_.substr(begin, at_ - begin);
+  }
+  static bool reads_as(std::string_view text, double& value) {
+    const std::optional<double> number = parse_number(text);
+    if (number) value = *number;
+    return number.has_value();
   }
   template <class T>
   static bool reads_as(std::string_view text, T& value) {

@@ -8,12 +8,19 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace topograd {
 namespace {
 
 constexpr std::size_t kLongestQuote = 40;
+
+bool reads_as(std::string_view word, double& value) {
+  const std::optional<double> number = parse_number(word);
+  if (number) value = *number;
+  return number.has_value();
+}
 
 template <class T>
 bool reads_as(std::string_view word, T& value) {
@@ -23,6 +30,21 @@ bool reads_as(std::string_view word, T& value) {
 }
 
 }  // namespace
+
+std::optional<double> parse_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  auto [rest, code] = std::from_chars(text.data(), end, value);
+  if (code == std::errc::result_out_of_range) {
+    long double wide = 0;  // has room for what is too small for a double
+    code = std::from_chars(text.data(), end, wide).ec;
+    value = static_cast<double>(wide);
+    if (std::isinf(value)) return std::nullopt;
+  }
+  if (code != std::errc() || rest != end) return std::nullopt;
+  return value;
+}
 
 WordReader::WordReader(std::string_view text, std::string name, Syntax syntax)
     : text_(text), name_(std::move(name)), syntax_(syntax), at_(text_begin(text_, name_)) {}

@@ -3,11 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace topograd {
+
+/// The number that a text consists of; none for other texts and beyond the range of a double. One
+/// too small for a double is 0.
+std::optional<double> parse_number(std::string_view text);
 
 /// Reads a text word by word; words are separated by white space.
 ///

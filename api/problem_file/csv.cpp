@@ -3,9 +3,9 @@
 
 #include "../../ir/error.hpp"
 #include "../formats/packed_text.hpp"
+#include "../formats/word_reader.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -21,12 +21,7 @@ std::string_view trimmed(std::string_view text) {
 
 /// Parses a field that consists of one number.
 std::optional<double> csv_number(std::string_view field) {
-  std::string_view text = trimmed(field);
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number(trimmed(field));
 }
 
 /// True for a field that stands for a number that is not there.

@@ -348,11 +348,12 @@ void check_start(const Item& values, const ArrayDescription& array) {
   for (std::size_t k = 0; k < array.values.size(); ++k) {
     const double low = array.lower.empty() ? -kInfinity : array.lower[k];
     const double high = array.upper.empty() ? kInfinity : array.upper[k];
-    if (array.values[k] >= low && array.values[k] <= high) continue;
+    if (array.values[k] >= low && array.values[k] <= high && low != high) continue;
     const Item value = values.is_array() ? values.at(k) : values;
-    if (low > high)
+    if (low >= high)
       value.fail("expected a lower bound below the upper one, got " + ir::print_number(low) +
-                 " and " + ir::print_number(high));
+                 " and " + ir::print_number(high) +
+                 (low == high ? ": \"constant\" holds an unknown" : ""));
     value.fail("expected a start within its bounds [" + ir::print_number(low) + ", " +
                ir::print_number(high) + "], got " + ir::print_number(array.values[k]));
   }

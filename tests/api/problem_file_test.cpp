@@ -268,6 +268,9 @@ TEST(ProblemFile, ErrorsOfLossesBoundsAndManifoldsHaveTheirPlace) {
       {R"(, "lower": 3, "upper": 1.5)", "",
        "f.json:1:54: /parameters/0/values/0: expected a lower bound below the upper one, got 3 and "
        "1.5"},
+      {R"(, "lower": [1, 0], "upper": [1, 3])", "",
+       "f.json:1:54: /parameters/0/values/0: expected a lower bound below the upper one, got 1 and "
+       "1: \"constant\" holds an unknown"},
       {R"(, "lower": 1.5)", "",
        "f.json:1:54: /parameters/0/values/0: expected a start within its bounds [1.5, inf], got 1"},
       {R"(, "manifold": "quaternion")", "",
@@ -414,7 +417,7 @@ TEST(ProblemFile, SaysWhereABlockIsWrong) {
       {R"({"expressions": ["v"], "parameters": {"2v": "v"}})",
        "f.json:4:18: /residuals/0/expressions/0: names: \"2v\" is no name (a letter, then letters, "
        "digits and "
-       "underscores; not inf or nan)"},
+       "underscores; not pi, inf or nan)"},
   };
   for (const Mistake& row : rows) expect_error(around(row.text), row.error);
 }

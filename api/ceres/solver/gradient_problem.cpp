@@ -124,7 +124,7 @@ class Descent {
   void Minimize() {
     topograd::SolverOptions options;
     options.max_iterations = options_.max_num_iterations;
-    options.time_limit_seconds = options_.max_solver_time_in_seconds;
+    options.time_limit_seconds = LowerTimeLimit(options_.max_solver_time_in_seconds);
     options.function_tolerance = options_.function_tolerance;
     options.gradient_tolerance = options_.gradient_tolerance;
     options.scale_free = false;

@@ -74,7 +74,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
        out.preconditioner == topograd::Preconditioner::automatic))
     out.preconditioner = topograd::Preconditioner::block_jacobi;
   out.max_iterations = options.max_num_iterations;
-  out.time_limit_seconds = options.max_solver_time_in_seconds;
+  out.time_limit_seconds = LowerTimeLimit(options.max_solver_time_in_seconds);
   out.function_tolerance = options.function_tolerance;
   out.gradient_tolerance = options.gradient_tolerance;
   out.parameter_tolerance = options.parameter_tolerance;

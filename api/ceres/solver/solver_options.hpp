@@ -1,6 +1,7 @@
 // Conversion of Solver::Options to topograd::SolverOptions, and checks of numeric options.
 #pragma once
 
+#include <limits>
 #include <locale>
 #include <sstream>
 #include <string>
@@ -51,6 +52,11 @@ class Checks {
 
   std::string owner_, text_;
 };
+
+/// A limit of zero ends a solve after its start.
+inline double LowerTimeLimit(double seconds) {
+  return seconds > 0 ? seconds : std::numeric_limits<double>::min();
+}
 
 /// `Options` is Solver::Options or GradientProblemSolver::Options.
 template <class Options>
