@@ -314,7 +314,7 @@ class Parser {
       if (!lexer_.accept("=")) return rows_.push_back(expression(first));
       if (names_.contains(first.text))
         lexer_.fail(first.at, "the name '" + first.text + "' is taken");
-      if (first.text != "pi" && is_number(first.text))  // NIST's models set pi
+      if (first.text == "inf" || first.text == "nan")  // NIST's models set pi
         lexer_.fail(first.at, "expected a name other than inf and nan");
       names_.emplace(first.text, expression(lexer_.take()));
       return;

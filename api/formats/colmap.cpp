@@ -126,7 +126,7 @@ class TextFields final : public Fields {
   double any_number(const char* what) override {
     const std::string_view text = word();
     double value = 0;
-    if (!reads_as(text, value)) expected(std::string(what) + " as a number", text);
+    if (!topograd::reads_as(text, value)) expected(std::string(what) + " as a number", text);
     return value;
   }
   CameraModel camera_model() override {
@@ -194,11 +194,6 @@ class TextFields final : public Fields {
     const std::size_t begin = at_;
     while (at_ < end_ && !is_blank(text_[at_])) ++at_;
     return text_.substr(begin, at_ - begin);
-  }
-  static bool reads_as(std::string_view text, double& value) {
-    const std::optional<double> number = parse_number(text);
-    if (number) value = *number;
-    return number.has_value();
   }
   template <class T>
   static bool reads_as(std::string_view text, T& value) {

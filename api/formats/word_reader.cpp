@@ -8,19 +8,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 namespace topograd {
 namespace {
 
 constexpr std::size_t kLongestQuote = 40;
-
-bool reads_as(std::string_view word, double& value) {
-  const std::optional<double> number = parse_number(word);
-  if (number) value = *number;
-  return number.has_value();
-}
 
 template <class T>
 bool reads_as(std::string_view word, T& value) {
@@ -31,19 +24,17 @@ bool reads_as(std::string_view word, T& value) {
 
 }  // namespace
 
-std::optional<double> parse_number(std::string_view text) {
+bool reads_as(std::string_view text, double& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
   const char* const end = text.data() + text.size();
-  double value = 0;
   auto [rest, code] = std::from_chars(text.data(), end, value);
   if (code == std::errc::result_out_of_range) {
     long double wide = 0;  // has room for what is too small for a double
     code = std::from_chars(text.data(), end, wide).ec;
     value = static_cast<double>(wide);
-    if (std::isinf(value)) return std::nullopt;
+    if (std::isinf(value)) return false;
   }
-  if (code != std::errc() || rest != end) return std::nullopt;
-  return value;
+  return code == std::errc() && rest == end;
 }
 
 WordReader::WordReader(std::string_view text, std::string name, Syntax syntax)

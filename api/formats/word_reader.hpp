@@ -3,16 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace topograd {
 
-/// The number that a text consists of; none for other texts and beyond the range of a double. One
-/// too small for a double is 0.
-std::optional<double> parse_number(std::string_view text);
+/// Reads a text that consists of one number. Returns false for other texts and beyond the range of a
+/// double. A number that is too small for a double is 0.
+bool reads_as(std::string_view text, double& value);
 
 /// Reads a text word by word; words are separated by white space.
 ///

@@ -21,7 +21,8 @@ std::string_view trimmed(std::string_view text) {
 
 /// Parses a field that consists of one number.
 std::optional<double> csv_number(std::string_view field) {
-  return parse_number(trimmed(field));
+  double value = 0;
+  return reads_as(trimmed(field), value) ? std::optional(value) : std::nullopt;
 }
 
 /// True for a field that stands for a number that is not there.

@@ -11,7 +11,7 @@
 
 namespace topograd::runtime::cpu {
 
-/// What a device computes for the engine; the interpreter and the host do what is null.
+/// Parts of a device. The engine uses its interpreter, or the host, in place of a part that is null.
 struct DeviceParts {
   std::unique_ptr<RowRunner> rows;
   std::unique_ptr<ListedSolver> solver;

@@ -33,11 +33,6 @@ std::size_t first_recent(std::size_t size) {
   return size <= kLeastRecent ? 0 : std::min(std::bit_floor(size) / 2, size - kLeastRecent);
 }
 
-/// What a tolerance of the cost is a share of.
-double cost_size(const SolverOptions& options, double before, double cost) {
-  return options.scale_free ? std::min(std::abs(cost), std::abs(before - cost)) : std::abs(cost);
-}
-
 }  // namespace
 
 GradientNorms norms_of(std::span<const double> gradient) {
@@ -115,7 +110,9 @@ double recent_gradient(const Summary& summary) {
 
 double cost_resolution(const SolverOptions& options, const Summary& summary, double cost) {
   const double rounds = std::max(std::abs(recent_cost(summary)), std::abs(cost));
-  return std::max(options.function_tolerance * cost_size(options, gentle_cost(summary), cost),
+  double share_of = std::abs(cost);
+  if (options.scale_free) share_of = std::min(share_of, std::abs(gentle_cost(summary) - cost));
+  return std::max(options.function_tolerance * share_of,
                   kCostRounding * cost_unit(options) * rounds);
 }
 

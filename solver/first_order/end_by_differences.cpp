@@ -102,9 +102,13 @@ class Differences {
     }
   }
 
-  bool gains(const Eigen::VectorXd& direction) {
+  void set_step(const Eigen::VectorXd& direction) {
     std::ranges::fill(step_, 0.0);
     for (Eigen::Index k = 0; k < direction.size(); ++k) step_[unknown(k)] = direction[k];
+  }
+
+  bool gains(const Eigen::VectorXd& direction) {
+    set_step(direction);
     return std::ranges::any_of(
         kParts, [&](double part) { return point_.look(step_, part) > least_; });
   }
@@ -115,8 +119,7 @@ class Differences {
     if (!may_escape_) return false;
     const std::optional<NegativeCurvature> way = negative_curvature(at_, kUnit);
     if (!way) return false;
-    std::ranges::fill(step_, 0.0);
-    for (Eigen::Index k = 0; k < way->direction.size(); ++k) step_[unknown(k)] = way->direction[k];
+    set_step(way->direction);
     // The first step is no shorter than the differences, where the cost has no size.
     double length = std::numeric_limits<double>::infinity();
     for (Eigen::Index k = 0; k < way->direction.size(); ++k)

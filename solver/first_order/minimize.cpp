@@ -285,12 +285,13 @@ class LastCheck {
   }
 
   /// Goes on from a point that differences of gradients show, where no row model has judged.
-  bool goes_on_by_differences(std::span<double> x, Summary& summary, UnknownScales& units) const {
+  bool goes_on_by_differences(std::span<double> x, Summary& summary) const {
+    if (rows_.exists() && summary.termination != Termination::FAILURE) return false;
     const runtime::TimedPass timed(runtime::TimedWork::cpu, "last_check");
     std::vector<double> sizes = unknown_sizes(x, start_, objective_);
     if (manifolds_ != nullptr) manifolds_->way(start_, x, sizes);
     for (double& size : sizes) size = std::isfinite(size) ? std::abs(size) : 0;
-    return topograd::goes_on_by_differences(objective_, sizes, units, x, options_, summary);
+    return topograd::goes_on_by_differences(objective_, sizes, rows_, x, options_, summary);
   }
 
   /// Sets Summary::optimality, the measure of optimality_of(). True if the solve says CONVERGENCE,
@@ -366,7 +367,7 @@ constexpr const char* kCurvedValley =
 /// Runs a descent until neither a saddle, the gradient nor a step of the row model speaks against
 /// its end.
 template <class Run>
-void descend_to_the_end(const Objective& objective, LastCheck& check, RowModel& rows, bool escapes,
+void descend_to_the_end(const Objective& objective, LastCheck& check, bool escapes,
                         std::span<double> x, const SolverOptions& options, Summary& summary,
                         const Run& run) {
   do {
@@ -376,10 +377,8 @@ void descend_to_the_end(const Objective& objective, LastCheck& check, RowModel& 
     EndByRows by_rows = check.improve_by_rows(x, summary);
     if (by_rows == EndByRows::denied) by_rows = check.decide(x, summary);
     if (by_rows == EndByRows::agrees || by_rows == EndByRows::stopped) return;
-    const bool unjudged = !rows.exists() || summary.termination == Termination::FAILURE;
-    const bool goes_on = by_rows == EndByRows::unknown && unjudged &&
-                         check.goes_on_by_differences(x, summary, rows);
-    if (by_rows == EndByRows::unknown && !contradicted && !goes_on) return;
+    if (by_rows == EndByRows::unknown && !check.goes_on_by_differences(x, summary) && !contradicted)
+      return;
     if (by_rows == EndByRows::denied) {
       summary.termination = Termination::NO_CONVERGENCE;
       summary.message = kCurvedValley;
@@ -457,11 +456,11 @@ void run_method(Engines& engines, const ProblemModel& problem_model, const Inspe
     checkpoints->keep([&check](ir::StateRecord& record) { check.transfer(record); });
   switch (options.method) {
     case Method::lbfgs:
-      return descend_to_the_end(objective, check, rows, escapes, x, options, summary, [&] {
+      return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
         run_lbfgs(engines, steps, objective, rows, x, options, summary, elsewhere, checkpoints);
       });
     case Method::newton:
-      return descend_to_the_end(objective, check, rows, escapes, x, options, summary, [&] {
+      return descend_to_the_end(objective, check, escapes, x, options, summary, [&] {
         minimize_newton(engines, problem_model, objective, rows, x, options, summary, checkpoints);
       });
     case Method::adam:
