@@ -9,8 +9,8 @@
 
 namespace topograd {
 
-/// Reads a text that consists of one number. Returns false for other texts and beyond the range of a
-/// double. A number that is too small for a double is 0.
+/// Reads a text that consists of one number. Returns false for other texts and beyond the range of
+/// a double. A number that is too small for a double is 0.
 bool reads_as(std::string_view text, double& value);
 
 /// Reads a text word by word; words are separated by white space.

@@ -11,7 +11,8 @@
 
 namespace topograd::runtime::cpu {
 
-/// Parts of a device. The engine uses its interpreter, or the host, in place of a part that is null.
+/// Parts of a device. The engine uses its interpreter, or the host, in place of a part that is
+/// null.
 struct DeviceParts {
   std::unique_ptr<RowRunner> rows;
   std::unique_ptr<ListedSolver> solver;

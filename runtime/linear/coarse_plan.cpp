@@ -591,8 +591,9 @@ constexpr std::uint64_t kLeastIterations = 32;
 /// True if a coarse space pays: an iteration with it takes 1.5 times as long as one without on a
 /// device, and 1.6 to 2 times on the CPU.
 bool pays(std::uint64_t with, std::uint64_t without) { return 3 * with <= 2 * without; }
-/// Iterations before a trial, over those that it costs, and their growth after one that does not pay.
-constexpr std::uint64_t kPatience = 1, kMorePatience = 16;
+/// Iterations before a trial that follows one that did not pay, over those that the trial costs,
+/// and their growth with each of them.
+constexpr std::uint64_t kMorePatience = 16;
 
 }  // namespace
 
@@ -618,7 +619,7 @@ void CoarseControl::begin_solve() {
   failure_.reset();
   trial_ = asked_ == Preconditioner::automatic ? Trial::waits : Trial::passed;
   without_ = with_ = against_ = 0;
-  patience_ = kPatience;
+  patience_ = 0;
 }
 
 void CoarseControl::model_changed() {
@@ -652,7 +653,8 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
 }
 
 std::uint64_t CoarseControl::wait() const {
-  return trial_ == Trial::passed ? cost() : patience_ * (cost() + without_);
+  const bool failed = trial_ != Trial::passed && patience_ > 0;
+  return failed ? patience_ * (cost() + without_) : cost();
 }
 
 bool CoarseControl::solved(int iterations) {
@@ -665,7 +667,7 @@ bool CoarseControl::solved(int iterations) {
       trial_ = Trial::passed;
     } else {
       failed(PreconditionerReason::no_gain);
-      patience_ *= kMorePatience;
+      patience_ = std::max(patience_, std::uint64_t{1}) * kMorePatience;
     }
     return false;
   }

@@ -108,12 +108,11 @@ void centre_coarse_space(const Model& model, std::span<const double> x, CoarsePl
 ///
 /// It is made again after as many iterations as its construction took products, so that at most
 /// half of all products are spent on it. For `automatic`, a slow inversion of its matrix counts as
-/// products too, and a trial comes first, when there were as many iterations as it costs: a system
-/// that block-Jacobi has solved is solved once more with the coarse space. Unless this takes a third
-/// fewer iterations, block-Jacobi goes on, and the next trial waits 16 times as long. Depends on
-/// counts alone.
-/// Source for `automatic`: the break-even rule for renting and buying (Karlin et al., Competitive
-/// snoopy caching, Algorithmica 3, 1988).
+/// products too, and a trial comes first: a system that block-Jacobi has solved is solved once more
+/// with the coarse space. Unless this takes a third fewer iterations, block-Jacobi goes on, and the
+/// next trial waits 16 times as long as it costs itself, with its iterations. Depends
+/// on counts alone. Source for `automatic`: the break-even rule for renting and buying (Karlin et
+/// al., Competitive snoopy caching, Algorithmica 3, 1988).
 class CoarseControl {
  public:
   ///   slow_inverse  multiply-adds of the inversion that take as long as a product with JᵀJ; 0: the
@@ -173,9 +172,10 @@ class CoarseControl {
   bool planned_ = false, centred_ = false, in_use_ = false, fresh_ = true;
   enum class Trial { waits, is_due, runs, passed };
   Trial trial_ = Trial::waits;
-  std::uint64_t without_ = 0;            ///< iterations of the last system without it
+  std::uint64_t without_ = 0;             ///< iterations of the last system without it
   std::uint64_t with_ = 0, against_ = 0;  ///< those of the last trial, with it and without
-  std::uint64_t patience_ = 0;            ///< iterations before a trial, over those that it costs
+  /// Iterations before the next trial, over those that it costs; 0 if none has failed.
+  std::uint64_t patience_ = 0;
 };
 
 }  // namespace topograd::runtime

@@ -156,8 +156,8 @@ void DescentControl::check_limits(const GradientNorms& norms) {
   control_.check_limits("max |gradient|", gradient, unit, norms.judged());
 }
 
-/// The last steps lowered the cost by much: a gradient that is small beside that of a steep start is
-/// no end. Where it is small beside recent ones, too, fewer steps say so.
+/// The last steps lowered the cost by much: a gradient that is small beside that of a steep start
+/// is no end. Where it is small beside recent ones, too, fewer steps say so.
 bool DescentControl::still_falls(double gradient) const {
   if (!options_.scale_free || ends_by_gradient(options_) || gradient == 0) return false;
   const bool fell = gradient <= options_.gradient_tolerance * recent_gradient(summary_);
@@ -205,8 +205,7 @@ bool DescentControl::settles(double decrease) {
   // Terms of the cost may have been as large as at the start, and round so.
   const double hidden =
       met->by_cost ? 0 : kCostRounding * cost_unit(options_) * std::abs(summary_.initial_cost);
-  const double bound =
-      std::max(cost_resolution(options_, summary_, summary_.final_cost), hidden);
+  const double bound = std::max(cost_resolution(options_, summary_, summary_.final_cost), hidden);
   if (!(decrease <= bound)) return false;
   converge(*met);
   return true;

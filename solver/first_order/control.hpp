@@ -94,14 +94,14 @@ double cost_unit(const SolverOptions& options);
 
 /// The cost after the first sixteenth to eighth of the steps.
 double gentle_cost(const Summary& summary);
-/// The cost before the last quarter to half of the steps, ten at least, and the largest max |g_i| of
-/// these.
+/// The cost before the last quarter to half of the steps, ten at least, and the largest max |g_i|
+/// of these.
 double recent_cost(const Summary& summary);
 double recent_gradient(const Summary& summary);
 
 /// A smaller change of the cost means convergence, or rounding, which scales with the recent cost.
-/// The tolerance is a share of the cost or of its decrease after the steep steps, whichever is less:
-/// a constant that is added to the cost changes nothing that matters.
+/// The tolerance is a share of the cost or of its decrease after the steep steps, whichever is
+/// less: a constant that is added to the cost changes nothing that matters.
 double cost_resolution(const SolverOptions& options, const Summary& summary, double cost);
 /// The decrease that may be left after CONVERGENCE at this cost: what the resolution hides, or the
 /// square of the tolerance of steps as a share of what was gained.

@@ -200,12 +200,8 @@ class Descent {
   }
 
   /// Changes of the cost that rounding may make: its terms may be larger than their sum.
-  double hidden_change() const {
-    return kHiddenUnits * cost_unit(options_) * largest_cost();
-  }
-  double largest_cost() const {
-    return std::max(std::abs(cost_), std::abs(recent_cost(summary_)));
-  }
+  double hidden_change() const { return kHiddenUnits * cost_unit(options_) * largest_cost(); }
+  double largest_cost() const { return std::max(std::abs(cost_), std::abs(recent_cost(summary_))); }
 
   void take(IterationSummary& iteration, const LinePoint& point) {
     const DescentPath::Kept kept = path_.keep();

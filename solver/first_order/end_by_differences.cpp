@@ -53,9 +53,7 @@ class Differences {
     return out;
   }
   /// Looks at a step that gains enough, which the point can take. False if there is none.
-  bool find_step() {
-    return !at_.unknowns.empty() && (find_newton_step() || find_single_step());
-  }
+  bool find_step() { return !at_.unknowns.empty() && (find_newton_step() || find_single_step()); }
   StepsBeside& point() { return point_; }
   /// The step found leads along negative curvature.
   bool escapes() const { return escapes_; }
@@ -64,9 +62,7 @@ class Differences {
   // The decrease that a step must promise, in units of the one that the solve claims to be left.
   static constexpr double kPromised = 10;
 
-  std::uint32_t unknown(Eigen::Index k) const {
-    return at_.unknowns[static_cast<std::size_t>(k)];
-  }
+  std::uint32_t unknown(Eigen::Index k) const { return at_.unknowns[static_cast<std::size_t>(k)]; }
 
   /// Coordinates that are neither fixed nor held by a bound.
   std::vector<std::uint32_t> moving(const Objective& objective, std::span<const double> x) const {
@@ -109,8 +105,8 @@ class Differences {
 
   bool gains(const Eigen::VectorXd& direction) {
     set_step(direction);
-    return std::ranges::any_of(
-        kParts, [&](double part) { return point_.look(step_, part) > least_; });
+    return std::ranges::any_of(kParts,
+                               [&](double part) { return point_.look(step_, part) > least_; });
   }
 
   bool find_newton_step() {
@@ -127,8 +123,7 @@ class Differences {
         length = std::min(length, lengths_[k] / std::abs(way->direction[k]));
     SaddleSearch search(point_.cost(), way->curvature,
                         std::max(least_, -way->curvature * length * length / 2));
-    while (search.length() != 0)
-      search.judge(point_.cost() - point_.look(step_, search.length()));
+    while (search.length() != 0) search.judge(point_.cost() - point_.look(step_, search.length()));
     escapes_ = search.best() != 0 && point_.look(step_, search.best()) > least_;
     return escapes_;
   }
@@ -173,8 +168,8 @@ std::vector<double> unknown_sizes(std::span<const double> x, std::span<const dou
 bool goes_on_by_differences(const Objective& objective, std::span<const double> sizes,
                             UnknownScales& units, std::span<double> x, const SolverOptions& options,
                             Summary& summary) {
-  const bool failed = summary.termination == Termination::FAILURE &&
-                      !summary.iterations.back().step_is_nonfinite;
+  const bool failed =
+      summary.termination == Termination::FAILURE && !summary.iterations.back().step_is_nonfinite;
   const bool ended = summary.termination == Termination::CONVERGENCE || failed;
   if (!ended || ends_by_gradient(options) || objective.steps() > kMostCurved ||
       summary.num_iterations() >= options.max_iterations)

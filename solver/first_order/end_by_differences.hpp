@@ -19,10 +19,10 @@ inline constexpr const char* kPromisesMore = "; but the gradient promises more";
 std::vector<double> unknown_sizes(std::span<const double> x, std::span<const double> start,
                                   const Objective& objective);
 
-/// Looks beside the end of a descent that says CONVERGENCE or FAILURE, if it has at most kMostCurved
-/// coordinates: at the Newton step, along negative curvature, and at steps in single coordinates.
-/// A descent whose unknowns have unlike units ends where one of them has not moved: its gradient is
-/// small beside the others, but not beside its own second derivative.
+/// Looks beside the end of a descent that says CONVERGENCE or FAILURE, if it has at most
+/// kMostCurved coordinates: at the Newton step, along negative curvature, and at steps in single
+/// coordinates. A descent whose unknowns have unlike units ends where one of them has not moved:
+/// its gradient is small beside the others, but not beside its own second derivative.
 ///
 /// Moves x to a point whose cost is lower by more than what the solve claims to be left, records
 /// the step, and lets `units` learn the second derivatives. Returns true if it has: minimise again.

@@ -247,11 +247,12 @@ class LastCheck {
     // The cost itself shows what such a step gains. A cost that is zero beside the start gains
     // nothing.
     const double gained = summary.initial_cost - summary.final_cost;
-    const double zero = std::min(
-        std::max(claimed(summary), std::pow(options_.parameter_tolerance, 2) * gained),
-        kZero * summary.initial_cost);
-    const double change = std::max(options_.function_tolerance, kCostRounding * cost_unit(options_)) *
-                          summary.final_cost;
+    const double zero =
+        std::min(std::max(claimed(summary), std::pow(options_.parameter_tolerance, 2) * gained),
+                 kZero * summary.initial_cost);
+    const double change =
+        std::max(options_.function_tolerance, kCostRounding * cost_unit(options_)) *
+        summary.final_cost;
     return improve(rows_, objective_, {change, zero, kMostPromised}, x, options_, summary);
   }
 

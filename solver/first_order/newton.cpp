@@ -111,7 +111,8 @@ struct ProjectedNewton::Impl {
   /// Factorises H + τ diag(H) with the smallest τ, from the present one upwards, that makes it
   /// positive definite. The diagonal follows the units of the unknowns; where it is 0, its largest
   /// entry counts. So it does for all unknowns of energies, whose Hessians may be singular at a
-  /// minimum, unless these have scales. False if there is no such τ, and if H has no curvature at all.
+  /// minimum, unless these have scales. False if there is no such τ, and if H has no curvature at
+  /// all.
   ///
   ///   held  by scalar of x, may be empty
   bool factorize(std::span<const std::uint8_t> held) {

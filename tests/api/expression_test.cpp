@@ -218,9 +218,11 @@ TEST(Parse, SaysWhichNameIsWrong) {
     const char* error;
   } rows[] = {
       {{.parameters = {"x", "2y"}},
-       "names: \"2y\" is no name (a letter, then letters, digits and underscores; not pi, inf or nan)"},
+       "names: \"2y\" is no name (a letter, then letters, digits and underscores; not pi, inf or "
+       "nan)"},
       {{.parameters = {""}},
-       "names: \"\" is no name (a letter, then letters, digits and underscores; not pi, inf or nan)"},
+       "names: \"\" is no name (a letter, then letters, digits and underscores; not pi, inf or "
+       "nan)"},
       {{.parameters = {"x"}, .data = {"x"}}, "names: \"x\" is there twice"},
   };
   for (const auto& row : rows) {

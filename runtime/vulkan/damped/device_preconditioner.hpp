@@ -34,8 +34,8 @@ class DevicePreconditioner : public Correction, protected Part {
   /// Reports the iterations so far of a running solve; the model may not change before settle().
   virtual void expect(int /*iterations*/) {}
   virtual void settle() {}
-  /// Called after conjugate gradients. Returns true if prepare() may bring it into use, and the same
-  /// system is then to be solved again.
+  /// Called after conjugate gradients. Returns true if prepare() may bring it into use, and the
+  /// same system is then to be solved again.
   virtual bool solved(int /*iterations*/) { return false; }
   /// sums() at most.
   virtual std::uint32_t most_sums() const = 0;

@@ -95,10 +95,9 @@ TEST_F(VulkanTwoLevel, AutomaticBeginsWithBlocks) {
   TG_NEEDS(float64);
   const OwnedModel m = pulled_sheet_model(24);
   const EngineOptions options{.validation = true, .preconditioner = Preconditioner::automatic};
-  const Outcome two = solve(runtime::vulkan::make_vulkan_engine, m, options, kLoose, 3);
+  const Outcome two = solve(runtime::vulkan::make_vulkan_engine, m, options, kLoose, 2);
   EXPECT_EQ(two.use.kind, Preconditioner::two_level);
-  EXPECT_GT(two.iterations[1], two.iterations[0]);  // solved both ways
-  EXPECT_LE(3 * two.iterations[2], two.iterations[0]);
+  EXPECT_LE(3 * two.iterations[1], two.iterations[0]);  // the first is solved both ways
 }
 
 }  // namespace

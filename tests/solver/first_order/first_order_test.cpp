@@ -1162,7 +1162,8 @@ TEST(Solve, UnitsOfEnergiesChangeNoVerdict) {
     const Summary summary = solve(problem, options);
     EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
     // The numbers of the message have the unit.
-    return std::pair(summary.num_iterations(), summary.message.substr(0, summary.message.find(':')));
+    return std::pair(summary.num_iterations(),
+                     summary.message.substr(0, summary.message.find(':')));
   };
   for (const Method method : {Method::lbfgs, Method::newton}) {
     const auto plain = solved(method, 1);
@@ -1528,7 +1529,8 @@ TEST(EndByDifferences, AnUnknownInOtherUnitsIsMoved) {
   }
 }
 
-// x y + (x⁴ + y⁴)/4 has its minima of −½ at (1, −1) and (−1, 1). From x = y no gradient leads there.
+// x y + (x⁴ + y⁴)/4 has its minima of −½ at (1, −1) and (−1, 1). From x = y no gradient leads
+// there.
 TEST(EndByDifferences, ASaddleOfTwoUnknownsIsLeft) {
   for (const Method method : {Method::lbfgs, Method::newton}) {
     for (const double start : {0.0, 1e-17, 1.0, 2.0}) {
