@@ -94,7 +94,7 @@ const Arrows kSubfolders = {
     {"runtime/cpu", {"runtime/cpu/linear"}},
     {"runtime/cpu/factor", {"runtime/cpu/tiles", "runtime/factor"}},
     {"runtime/cpu/interpreter", {"runtime/cpu/tiles", "runtime/rows"}},
-    {"runtime/cpu/linear", {"runtime/cpu/terms", "runtime/engine"}},
+    {"runtime/cpu/linear", {"runtime/cpu/factor", "runtime/cpu/terms", "runtime/engine"}},
     {"runtime/cpu/terms", {"runtime/cpu/interpreter", "runtime/plan"}},
     {"runtime/cpu/tiles", {}},
     {"runtime/device", {"runtime/device/driver"}},

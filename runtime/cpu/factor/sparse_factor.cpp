@@ -1,4 +1,5 @@
 // The numeric factorisation: subtrees side by side, then fronts by level, the large ones by tiles.
+// A dense matrix is one front.
 #include "sparse_factor.hpp"
 
 #include "../../../ir/machine/platform.hpp"
@@ -26,7 +27,62 @@ std::uint64_t diagonal_at(const Front& front, std::uint32_t k) {
 
 std::uint32_t ranges(std::uint32_t count, std::uint32_t size) { return (count + size - 1) / size; }
 
+/// A panel with `tiles` tiles of rows; limits and signs as FrontKernels has them.
+struct Panel {
+  double* numbers = nullptr;
+  std::uint32_t pivots = 0, tiles = 0;
+  const double* limits = nullptr;
+  double* signs = nullptr;
+};
+
+/// Factorises all pivots of a panel. Work that should end refuses pivot 0.
+///
+///   pool  null: this thread alone
+FrontKernels::Pivot factor_panel(const FrontKernels& kernels, const Panel& panel, Pool* pool) {
+  const std::uint32_t k = panel.pivots, pivots = tiled(k) / kTile;
+  FrontKernels::Pivot out{k, 0, 0, 0};
+  for (std::uint32_t begin = 0; begin < pivots; begin += kPivots) {
+    if (platform::EndableWork::should_end()) return {0, 0, out.vanished, out.negative};
+    const std::uint32_t end = std::min(begin + kPivots, pivots), rows = panel.tiles - end;
+    const FrontKernels::Pivot pivot =
+        kernels.factor(panel.numbers, k, begin, end, panel.limits, panel.signs);
+    out.vanished += pivot.vanished;
+    out.negative += pivot.negative;
+    if (pivot.column < k) return {pivot.column, pivot.value, out.vanished, out.negative};
+    const double* signs = out.negative == 0 ? nullptr : panel.signs;
+    const auto part = [&](std::size_t first, std::size_t last) {
+      kernels.eliminate(panel.numbers, panel.numbers + (end + first) * kTile * k,
+                        static_cast<std::uint32_t>(last - first), k, begin, end, signs);
+    };
+    if (pool != nullptr) {
+      pool->for_ranges(rows, kRows, part);
+    } else {
+      for (std::uint32_t r = 0; r < rows; r += kRows) part(r, std::min(r + kRows, rows));
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+bool DenseFactor::factor(Pool& pool, std::span<const double> lower, std::uint32_t n) {
+  n_ = n;
+  panel_.assign(std::size_t{tiled(n)} * n, 0.0);
+  for (std::size_t c = 0; c < n; ++c)
+    for (std::size_t r = c; r < n; ++r)
+      panel_[r / kTile * kTile * n + c * kTile + r % kTile] = lower[c * n + r];
+  Pool* const threads = front_time(n, 0) > kWorthThreads ? &pool : nullptr;
+  const Panel panel{.numbers = panel_.data(), .pivots = n, .tiles = tiled(n) / kTile};
+  return factor_panel(kernels_, panel, threads).column == n;
+}
+
+std::span<const double> DenseFactor::solve(std::span<const double> right) {
+  solution_.assign(tiled(n_), 0.0);
+  std::ranges::copy(right, solution_.begin());
+  kernels_.forward(panel_.data(), n_, tiled(n_) / kTile, solution_.data());
+  kernels_.backward(panel_.data(), n_, tiled(n_) / kTile, solution_.data());
+  return std::span(solution_).first(n_);
+}
 
 SparseFactor::SparseFactor(FactorPlan plan, int threads, const FrontKernels& kernels)
     : plan_(std::move(plan)),
@@ -95,39 +151,20 @@ void SparseFactor::assemble(const Front& front, std::span<const double> values,
 }
 
 bool SparseFactor::factor_pivots(std::uint32_t f, const Front& front) {
-  double* panel = factor_.data() + front.panel;
-  const std::uint32_t k = front.pivots, pivots = front.pivot_rows() / kTile;
-  const double* limits = limits_.empty() ? nullptr : limits_.data() + front.first;
-  double* signs = signs_.empty() ? nullptr : signs_.data() + front.first;
+  const Panel panel{.numbers = factor_.data() + front.panel,
+                    .pivots = front.pivots,
+                    .tiles = front.tiles(),
+                    .limits = limits_.empty() ? nullptr : limits_.data() + front.first,
+                    .signs = signs_.empty() ? nullptr : signs_.data() + front.first};
   const bool large = front_time(front.pivots, front.below) > kWorthThreads;
-  for (std::uint32_t begin = 0; begin < pivots; begin += kPivots) {
-    if (platform::EndableWork::should_end()) {
-      failed_[f] = {.end = FactorEnd::not_positive, .column = plan_.order[front.first]};
-      return false;
-    }
-    const std::uint32_t end = std::min(begin + kPivots, pivots), rows = front.tiles() - end;
-    const FrontKernels::Pivot pivot = kernels_.factor(panel, k, begin, end, limits, signs);
-    failed_[f].vanished += pivot.vanished;
-    failed_[f].negative += pivot.negative;
-    if (pivot.column < k) {
-      failed_[f] = {
-          .end = std::isfinite(pivot.value) ? FactorEnd::not_positive : FactorEnd::not_finite,
-          .column = plan_.order[front.first + pivot.column],
-          .pivot = pivot.value};
-      return false;
-    }
-    const auto part = [&](std::size_t first, std::size_t last) {
-      double* tiles = panel + (end + first) * kTile * k;
-      kernels_.eliminate(panel, tiles, static_cast<std::uint32_t>(last - first), k, begin, end,
-                         signs_of(f));
-    };
-    if (large) {
-      pool_.for_ranges(rows, kRows, part);
-    } else {
-      for (std::uint32_t r = 0; r < rows; r += kRows) part(r, std::min(r + kRows, rows));
-    }
-  }
-  return true;
+  const FrontKernels::Pivot pivot = factor_panel(kernels_, panel, large ? &pool_ : nullptr);
+  failed_[f].vanished = pivot.vanished;
+  failed_[f].negative = pivot.negative;
+  if (pivot.column == front.pivots) return true;
+  failed_[f] = {.end = std::isfinite(pivot.value) ? FactorEnd::not_positive : FactorEnd::not_finite,
+                .column = plan_.order[front.first + pivot.column],
+                .pivot = pivot.value};
+  return false;
 }
 
 /// Signs of a front's pivots; null if none is negative.

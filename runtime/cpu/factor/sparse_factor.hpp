@@ -1,4 +1,4 @@
-// Sparse symmetric factorisation on the CPU, by fronts.
+// Symmetric factorisation on the CPU by fronts, of sparse matrices and of a dense one.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +64,27 @@ class SparseFactor {
   mutable std::vector<double> right_;
   std::vector<FactorReport> failed_;  // by front; those that did not fail count their pivots
   std::vector<char> skipped_;         // by front: it or one below it failed
+};
+
+/// LLᵀ of a dense positive definite matrix. The same bits for any number of threads, and on every
+/// processor with portable kernels.
+class DenseFactor {
+ public:
+  explicit DenseFactor(const FrontKernels& kernels = front_kernels()) : kernels_(kernels) {}
+
+  /// Returns false if a pivot is not positive, or not finite.
+  ///
+  ///   lower  n × n numbers by column; those above the diagonal are not read
+  bool factor(Pool& pool, std::span<const double> lower, std::uint32_t n);
+  /// After factor() has returned true. The solution lives until the next one.
+  std::span<const double> solve(std::span<const double> right);
+
+  std::uint64_t bytes() const { return sizeof(double) * panel_.size(); }
+
+ private:
+  const FrontKernels& kernels_;
+  std::uint32_t n_ = 0;
+  std::vector<double> panel_, solution_;  // the solution is padded to tiles
 };
 
 /// Calls front(f) for all fronts, children before their parents.

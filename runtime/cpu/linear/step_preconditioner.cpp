@@ -313,42 +313,6 @@ constexpr double kShift = sizeof(T) == sizeof(float) ? 1e-6 : 1e-12;
 constexpr double kMoreShift = 100;
 constexpr int kTries = 3;
 
-/// Rows of a column, and numbers in the columns before it, that one thread takes at least.
-constexpr Eigen::Index kRowsPerRange = 64, kNumbersPerRange = 8192;
-
-/// Cholesky's factor in the lower triangle; false if a pivot is not positive. Column by column, so
-/// that sums have the same order on every processor: that of Eigen's blocks depends on registers.
-bool factorise_by_columns(Pool& pool, Eigen::MatrixXd& A) {
-  const Eigen::Index n = A.rows();
-  Eigen::VectorXd left;
-  for (Eigen::Index k = 0; k < n; ++k) {
-    const Eigen::Index rest = n - k - 1;
-    const auto row = A.row(k).head(k);
-    double pivot = A(k, k);
-    if (k > 0) pivot -= row.squaredNorm();
-    if (!(pivot > 0)) return false;
-    A(k, k) = pivot = std::sqrt(pivot);
-    if (rest == 0) break;
-    left = row.transpose();
-    // Eigen sums single rows in another order than several.
-    const Eigen::Index pieces =
-        std::max<Eigen::Index>(std::min(rest / kRowsPerRange, rest * k / kNumbersPerRange), 1);
-    pool.for_ranges(static_cast<std::size_t>(pieces), 1, [&](std::size_t piece, std::size_t) {
-      const Eigen::Index begin = rest * static_cast<Eigen::Index>(piece) / pieces;
-      const Eigen::Index end = rest * static_cast<Eigen::Index>(piece + 1) / pieces;
-      auto below = A.col(k).segment(k + 1 + begin, end - begin);
-      if (k > 0) below.noalias() -= A.block(k + 1 + begin, 0, end - begin, k) * left;
-      below /= pivot;
-    });
-  }
-  return true;
-}
-
-bool factorise_in_place(Pool& pool, Eigen::MatrixXd& A, Bits bits) {
-  if (bits == Bits::portable) return factorise_by_columns(pool, A);
-  return Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>>(A).info() == Eigen::Success;
-}
-
 }  // namespace
 
 template <class T>
@@ -486,14 +450,15 @@ void TwoLevel<T>::put_columns(const CoarsePlan& plan, std::uint32_t colour, std:
 
 template <class T>
 bool TwoLevel<T>::factorise(Pool& pool) {
+  const auto n = static_cast<std::size_t>(matrix_.rows());
   double shift = kShift<T>;
   for (int k = 0; k < kTries; ++k, shift *= kMoreShift) {
-    factor_ = matrix_;
-    for (Eigen::Index i = 0; i < factor_.rows(); ++i) {
+    Eigen::MatrixXd shifted = matrix_;
+    for (Eigen::Index i = 0; i < matrix_.rows(); ++i) {
       const double d = matrix_(i, i);
-      factor_(i, i) = d > 0 ? d * (1 + shift) : 1;
+      shifted(i, i) = d > 0 ? d * (1 + shift) : 1;
     }
-    if (factorise_in_place(pool, factor_, bits_) && factor_.allFinite()) return true;
+    if (factor_.factor(pool, {shifted.data(), n * n}, static_cast<std::uint32_t>(n))) return true;
   }
   return false;
 }
@@ -515,11 +480,10 @@ void TwoLevel<T>::transfer(Pool& pool, ir::StateRecord& record, const CoarsePlan
 
 template <class T>
 double TwoLevel<T>::solve(std::span<const double> b) {
-  const Eigen::Map<const Eigen::VectorXd> right(b.data(), static_cast<Eigen::Index>(b.size()));
-  solution_ = right;
-  factor_.triangularView<Eigen::Lower>().solveInPlace(solution_);
-  factor_.triangularView<Eigen::Lower>().adjoint().solveInPlace(solution_);
-  return right.dot(solution_);
+  solution_ = factor_.solve(b);
+  double product = 0;
+  for (std::size_t k = 0; k < b.size(); ++k) product += b[k] * solution_[k];
+  return product;
 }
 
 template <class T>
@@ -540,7 +504,7 @@ double TwoLevel<T>::add(Pool& pool, const CoarsePlan& plan, const T* r, T* z) {
 template <class T>
 std::uint64_t TwoLevel<T>::bytes() const {
   return (vectors_.size() + direction_.size() + product_.size()) * sizeof(T) +
-         2 * static_cast<std::uint64_t>(matrix_.size()) * sizeof(double);
+         static_cast<std::uint64_t>(matrix_.size()) * sizeof(double) + factor_.bytes();
 }
 
 template class TwoLevel<float>;

@@ -7,6 +7,7 @@
 #include "../../linear/choices.hpp"
 #include "../../linear/coarse_plan.hpp"
 #include "../../model/model.hpp"
+#include "../factor/sparse_factor.hpp"
 #include "../terms/term_costs.hpp"
 #include "../terms/term_index.hpp"
 #include "../tiles/column.hpp"
@@ -124,7 +125,7 @@ class TwoLevel {
     CoarseProducts* coarse = nullptr;     ///< null: by products with A
   };
 
-  explicit TwoLevel(Bits bits = Bits::native) : bits_(bits) {}
+  explicit TwoLevel(Bits bits = Bits::native) : factor_(front_kernels(bits)) {}
 
   /// Makes vectors and matrix, and factorises it. Returns false if it is not positive definite.
   ///
@@ -137,9 +138,7 @@ class TwoLevel {
   /// Solves Pᵀ A P y = b; returns b · y.
   double solve(std::span<const double> b);
   /// y of the last solve().
-  std::span<const double> solution() const {
-    return {solution_.data(), static_cast<std::size_t>(solution_.size())};
-  }
+  std::span<const double> solution() const { return solution_; }
   /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · the added part.
   double add(Pool& pool, const CoarsePlan& plan, const T* r, T* z);
 
@@ -167,13 +166,12 @@ class TwoLevel {
   std::span<const double> restricted(Pool& pool, const CoarsePlan& plan, const T* r);
   void restrict_to(const CoarsePlan& plan, std::size_t aggregate, const T* r, double* out) const;
 
-  Bits bits_;
   std::uint64_t version_ = 0;
   Column<T> vectors_, direction_, product_;
   Eigen::MatrixXd matrix_;
-  Eigen::MatrixXd factor_;      ///< its lower triangle
+  DenseFactor factor_;
   std::vector<double> coarse_;  // Pᵀ r
-  Eigen::VectorXd solution_;
+  std::span<const double> solution_;
 };
 
 }  // namespace topograd::runtime::cpu
