@@ -130,12 +130,27 @@ void main() {
   }
 }
 
-//// listed_sums
+//// listed_product
 // An instance's number is in a stored column, or in a row of J·p: then the column has bit 31.
 REAL number(uint column, uint instance, uint instances) {
   if (column < 0x80000000u) return columns[column * instances + instance];
   return rows[(column - 0x80000000u) * instances + instance];
 }
+
+REAL listed_product(uint one, uint instance, uint instances) {
+  uint left = products[2u * one];
+  uint right = products[2u * one + 1u];
+  precise REAL value = REAL(scales[one]);
+  if (left != 0xffffffffu) value = value * number(left, instance, instances);
+  if (right != 0xffffffffu) {
+    REAL factor = number(right, instance, instances);
+    value = factor == REAL(0) ? REAL(0) : value * factor;
+  }
+  return value;
+}
+
+//// listed_sums
+#include listed_product
 
 void main() {
   GRID(t, count * WIDTH) {
@@ -146,21 +161,55 @@ void main() {
       uint instance = entries[e] >> slot_bits;
       uint at = slots[entries[e] & ((1u << slot_bits) - 1u)] + c;
       uint last = starts[at + 1u];
-      for (uint one = starts[at]; one < last; ++one) {
-        uint left = products[2u * one];
-        uint right = products[2u * one + 1u];
-        precise REAL value = REAL(scales[one]);
-        if (left != 0xffffffffu) value = value * number(left, instance, instances);
-        if (right != 0xffffffffu) {
-          REAL factor = number(right, instance, instances);
-          value = factor == REAL(0) ? REAL(0) : value * factor;
-        }
-        sum = sum + value;
-      }
+      for (uint one = starts[at]; one < last; ++one)
+        sum = sum + listed_product(one, instance, instances);
     }
     uint to = items[item] + c;
     if (overwrite == 0u) sum = result[to] + sum;
     result[to] = sum;
+  }
+}
+
+//// listed_sums_together
+// Invocations compute the products, `most` at the utmost for each entry; invocation 0 adds them up.
+// An entry with fewer has zeros, which change no sum that began as +0.
+#include listed_product
+
+const uint kTerms = 4u * GROUP;
+shared SUM terms[kTerms];
+
+void main() {
+  uint lane = gl_LocalInvocationIndex;
+  uint together = kTerms / most;
+  for (uint t = gl_WorkGroupID.x; t < count * WIDTH; t += gl_NumWorkGroups.x) {
+    uint item = 3u * (t / WIDTH);
+    uint c = t % WIDTH;
+    uint end = items[item + 2u];
+    precise SUM sum = SUM(0);
+    for (uint base = items[item + 1u]; base < end; base += together) {
+      uint size = min(together, end - base) * most;
+      for (uint k = lane; k < size; k += GROUP) {
+        uint entry = entries[base + k / most];
+        uint first = slots[entry & ((1u << slot_bits) - 1u)] + c;
+        uint one = starts[first] + k % most;
+        SUM term = SUM(0);
+        if (one < starts[first + 1u]) term = SUM(listed_product(one, entry >> slot_bits, instances));
+        terms[k] = term;
+      }
+      barrier();
+      uint at = 0u;
+      uint step = 1u;
+      if (lane == 0u) {
+        #include add_in_order
+      }
+      barrier();
+    }
+    if (lane == 0u) {
+      uint to = items[item] + c;
+      precise REAL total = REAL(sum);
+      if (overwrite == 0u) total = result[to] + total;
+      result[to] = total;
+    }
   }
 }
 

@@ -26,6 +26,14 @@ constexpr std::size_t kCoarse = 32;
 /// unknowns in 0.2 ms, and so does an H200.
 constexpr std::uint64_t kLeastUnknowns = 1'000;
 
+/// Entries from which on a workgroup computes the products of a list; one invocation adds them up
+/// in any case.
+constexpr std::uint32_t kEntriesOfWorkgroup = 64;
+/// Products of an entry up to which it does: they stand in its shared memory.
+constexpr std::uint32_t kMostProducts = 64;
+/// Workgroups that every device can dispatch.
+constexpr std::uint64_t kMostGroups = 65'535;
+
 class DeviceListedSolver final : public ListedSolver {
  public:
   DeviceListedSolver(const EngineOptions& options, std::optional<std::uint64_t> least_unknowns)
@@ -46,13 +54,19 @@ class DeviceListedSolver final : public ListedSolver {
   void solution(std::span<double> x) override;
 
  private:
+  /// Sums of which each has an invocation, or a workgroup.
+  struct Sums {
+    std::uint32_t alone = 0, together = 0;
+    Buffer of_alone, of_together;
+  };
   struct Lists {
-    std::uint32_t width = 1, lists = 0, long_lists = 0, segments = 0;
-    Buffer of_lists, of_segments, of_long_lists, partial;
+    std::uint32_t width = 1, long_lists = 0;
+    Sums lists, segments;
+    Buffer of_long_lists, partial;
   };
   struct Term {
     std::size_t instances = 0, data = 0, outputs = 0;
-    std::uint32_t slot_bits = 0;
+    std::uint32_t slot_bits = 0, most_products = 0;
     LoadedKernel kernel;  // of J·p
     Buffer index, columns, rows, entries, slots, starts, products, scales;
     std::vector<Lists> widths;
@@ -65,7 +79,8 @@ class DeviceListedSolver final : public ListedSolver {
 
   bool fits(const ListedTerm& term) const;
   Term make_term(const ListedTerm& term);
-  Lists make_lists(const ListedWidth& of);
+  Sums make_sums(std::span<const ListedItem> of, const Term& term);
+  Lists make_lists(const ListedWidth& of, const Term& term);
   Buffer items(std::span<const ListedItem> of, std::string_view name);
   Buffer words(std::span<const std::uint32_t> of, std::string_view name) {
     return make_buffer(context_, of, name);
@@ -85,6 +100,8 @@ class DeviceListedSolver final : public ListedSolver {
   /// q = A p for the next p, or p = z.
   void record_product(CommandList& list, bool first);
   void record_sums(CommandList& list, const Term& term, const Lists& lists);
+  void record_sums(CommandList& list, const Term& term, std::uint32_t width, const Sums& sums,
+                   const Buffer& result, bool overwrite);
   /// A list is recorded once for a system and a coarse space.
   void run(const std::string& name, const Recorder::Record& record);
 
@@ -147,17 +164,27 @@ Buffer DeviceListedSolver::items(std::span<const ListedItem> of, std::string_vie
   return words(out, name);
 }
 
-DeviceListedSolver::Lists DeviceListedSolver::make_lists(const ListedWidth& of) {
-  Lists out{.width = of.width,
-            .lists = static_cast<std::uint32_t>(of.lists.size()),
-            .long_lists = static_cast<std::uint32_t>(of.long_lists.size()),
-            .segments = static_cast<std::uint32_t>(of.segments.size()),
-            .of_lists = items(of.lists, "lists"),
-            .of_segments = items(of.segments, "segments"),
-            .of_long_lists = items(of.long_lists, "long lists"),
-            .partial = {}};
-  out.partial = make_numbers(context_, std::uint64_t{out.segments} * out.width, "segment sums");
-  return out;
+DeviceListedSolver::Sums DeviceListedSolver::make_sums(std::span<const ListedItem> of,
+                                                       const Term& term) {
+  std::vector<ListedItem> alone, together;
+  for (const ListedItem& item : of) {
+    const bool is_long = item.end - item.begin >= kEntriesOfWorkgroup;
+    (is_long && term.most_products <= kMostProducts ? together : alone).push_back(item);
+  }
+  return {.alone = static_cast<std::uint32_t>(alone.size()),
+          .together = static_cast<std::uint32_t>(together.size()),
+          .of_alone = items(alone, "lists"),
+          .of_together = items(together, "lists of workgroups")};
+}
+
+DeviceListedSolver::Lists DeviceListedSolver::make_lists(const ListedWidth& of, const Term& term) {
+  return {.width = of.width,
+          .long_lists = static_cast<std::uint32_t>(of.long_lists.size()),
+          .lists = make_sums(of.lists, term),
+          .segments = make_sums(of.segments, term),
+          .of_long_lists = items(of.long_lists, "long lists"),
+          .partial =
+              make_numbers(context_, std::uint64_t{of.segments.size()} * of.width, "segment sums")};
 }
 
 DeviceListedSolver::Term DeviceListedSolver::make_term(const ListedTerm& term) {
@@ -188,9 +215,12 @@ DeviceListedSolver::Term DeviceListedSolver::make_term(const ListedTerm& term) {
   }
   out.slots = words(term.slots, "slots");
   out.starts = words(term.starts, "starts");
+  for (std::size_t k = 1; k < term.starts.size(); ++k)
+    out.most_products = std::max(out.most_products, term.starts[k] - term.starts[k - 1]);
+  out.most_products = std::max(out.most_products, 1U);
   out.products = words(products, "products");
   out.scales = make_buffer(context_, std::span<const double>(scales), "scales");
-  for (const ListedWidth& width : term.widths) out.widths.push_back(make_lists(width));
+  for (const ListedWidth& width : term.widths) out.widths.push_back(make_lists(width, out));
   return out;
 }
 
@@ -299,28 +329,37 @@ void DeviceListedSolver::record_expand(CommandList& list, bool overwrite) {
   list.barrier();
 }
 
-void DeviceListedSolver::record_sums(CommandList& list, const Term& term, const Lists& lists) {
-  const auto sums = [&](const Buffer& items, std::uint32_t count, const Buffer& result, bool over) {
+void DeviceListedSolver::record_sums(CommandList& list, const Term& term, std::uint32_t width,
+                                     const Sums& sums, const Buffer& result, bool overwrite) {
+  const auto record = [&](auto kernel, std::uint32_t count, const Buffer& items,
+                          std::uint32_t groups) {
     if (count == 0) return;
-    ops_.record(
-        list,
-        kernel::listed_sums{{.columns = term.columns,
-                             .rows = term.rows,
-                             .scales = term.scales,
-                             .result = result,
-                             .items = items,
-                             .entries = term.entries,
-                             .slots = term.slots,
-                             .starts = term.starts,
-                             .products = term.products},
-                            {.count = count,
-                             .instances = static_cast<std::uint32_t>(term.instances),
-                             .slot_bits = term.slot_bits,
-                             .overwrite = over ? 1U : 0U}},
-        {.width = lists.width, .groups = context_.grid(std::uint64_t{count} * lists.width)});
+    kernel.buffers = {.columns = term.columns,
+                      .rows = term.rows,
+                      .scales = term.scales,
+                      .result = result,
+                      .items = items,
+                      .entries = term.entries,
+                      .slots = term.slots,
+                      .starts = term.starts,
+                      .products = term.products};
+    kernel.push.count = count;
+    kernel.push.instances = static_cast<std::uint32_t>(term.instances);
+    kernel.push.slot_bits = term.slot_bits;
+    kernel.push.overwrite = overwrite ? 1U : 0U;
+    ops_.record(list, kernel, {.width = width, .groups = groups});
   };
-  sums(lists.of_lists, lists.lists, product_, false);
-  sums(lists.of_segments, lists.segments, lists.partial, true);
+  record(kernel::listed_sums{}, sums.alone, sums.of_alone,
+         context_.grid(std::uint64_t{sums.alone} * width));
+  kernel::listed_sums_together together{};
+  together.push.most = term.most_products;
+  record(together, sums.together, sums.of_together,
+         static_cast<std::uint32_t>(std::min(std::uint64_t{sums.together} * width, kMostGroups)));
+}
+
+void DeviceListedSolver::record_sums(CommandList& list, const Term& term, const Lists& lists) {
+  record_sums(list, term, lists.width, lists.lists, product_, false);
+  record_sums(list, term, lists.width, lists.segments, lists.partial, true);
   if (lists.long_lists == 0) return;
   list.barrier();
   ops_.record(list,
