@@ -31,8 +31,6 @@ constexpr std::uint64_t kLeastUnknowns = 1'000;
 constexpr std::uint32_t kEntriesOfWorkgroup = 64;
 /// Products of an entry up to which it does: they stand in its shared memory.
 constexpr std::uint32_t kMostProducts = 64;
-/// Workgroups that every device can dispatch.
-constexpr std::uint64_t kMostGroups = 65'535;
 
 class DeviceListedSolver final : public ListedSolver {
  public:
@@ -353,8 +351,9 @@ void DeviceListedSolver::record_sums(CommandList& list, const Term& term, std::u
          context_.grid(std::uint64_t{sums.alone} * width));
   kernel::listed_sums_together together{};
   together.push.most = term.most_products;
+  const std::uint64_t most = context_.device->limits().max_workgroups_x;
   record(together, sums.together, sums.of_together,
-         static_cast<std::uint32_t>(std::min(std::uint64_t{sums.together} * width, kMostGroups)));
+         static_cast<std::uint32_t>(std::min(std::uint64_t{sums.together} * width, most)));
 }
 
 void DeviceListedSolver::record_sums(CommandList& list, const Term& term, const Lists& lists) {
