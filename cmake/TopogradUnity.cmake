@@ -72,8 +72,9 @@ function(topograd_optional)
   set_source_files_properties(${ARGN} PROPERTIES TOPOGRAD_OPTIONAL ON)
 endfunction()
 
-# Marks sources that targets share where all options are on. Each is compiled alone, also in builds with one such target.
-function(topograd_shared)
+# Compiles each of these alone: sources of which a compiler needs much memory, and those that targets share where all
+# options are on, also in builds with one such target.
+function(topograd_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 

@@ -3,28 +3,11 @@
 
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
-#include <Eigen/SVD>
 #include <algorithm>
 
 namespace topograd::runtime {
-namespace {
 
 using Eigen::MatrixXd;
-
-template <class Decomposition>
-Svd svd_by(const MatrixXd& matrix, SvdVectors vectors) {
-  const bool both = vectors == SvdVectors::both;
-  const Decomposition svd(matrix, both ? Eigen::ComputeThinU | Eigen::ComputeThinV
-                                       : static_cast<unsigned>(Eigen::ComputeThinV));
-  Svd out{.values = svd.singularValues(),
-          .u = {},
-          .v = svd.matrixV(),
-          .complete = svd.info() == Eigen::Success};
-  if (both) out.u = svd.matrixU();
-  return out;
-}
-
-}  // namespace
 
 struct SymmetricEigen::Solver {
   Eigen::SelfAdjointEigenSolver<MatrixXd> eigen;
@@ -41,14 +24,6 @@ const MatrixXd& SymmetricEigen::vectors() const { return solver_->eigen.eigenvec
 
 Eigen::VectorXd symmetric_eigenvalues(const MatrixXd& matrix) {
   return Eigen::SelfAdjointEigenSolver<MatrixXd>(matrix, Eigen::EigenvaluesOnly).eigenvalues();
-}
-
-Svd accurate_svd(const MatrixXd& matrix, SvdVectors vectors) {
-  return svd_by<Eigen::JacobiSVD<MatrixXd>>(matrix, vectors);
-}
-
-Svd fast_svd(const MatrixXd& matrix, SvdVectors vectors) {
-  return svd_by<Eigen::BDCSVD<MatrixXd>>(matrix, vectors);
 }
 
 Eigen::VectorXd least_squares(const MatrixXd& matrix, const Eigen::VectorXd& right) {
