@@ -175,7 +175,7 @@ void main() {
 // An entry with fewer has zeros, which change no sum that began as +0.
 #include listed_product
 
-const uint kTerms = 4u * GROUP;
+const uint kTerms = 4u * max(GROUP, 16u);  // at least kMostProducts
 shared SUM terms[kTerms];
 
 void main() {

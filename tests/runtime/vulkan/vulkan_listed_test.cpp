@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <random>
+#include <sstream>
 #include <vector>
 
 namespace topograd::test {
@@ -103,6 +104,31 @@ OwnedModel shared_blocks_model() {
   return m;
 }
 
+// Residuals of 48 rows that share a block: more products an entry than a small workgroup has
+// invocations.
+OwnedModel many_rows_model() {
+  constexpr int kRows = 48;
+  std::ostringstream program, rows;
+  program << "program parameters=3 data=1 uniforms=0 seeds=0 {\n"
+          << "  %0 = parameter 0\n  %1 = parameter 1\n  %2 = parameter 2\n  %3 = data 0\n"
+          << "  %4 = mul %0, %2\n  %5 = sub %4, %1\n";
+  for (int k = 6; k < 6 + kRows; ++k) {
+    program << "  %" << k << " = sub %" << k - 1 << ", %3\n";
+    rows << (k == 6 ? "%" : ", %") << k;
+  }
+  program << "  return " << rows.str() << "\n}";
+  OwnedModel m;
+  std::minstd_rand random(4);
+  std::uniform_real_distribution<double> uniform(0.5, 1.5);
+  constexpr std::uint32_t kPoints = 300;
+  m.model.arrays = {{0, 2, 1}, {2, 1, kPoints}};
+  m.model.scalars = 2 + kPoints;
+  for (std::uint64_t k = 0; k < m.model.scalars; ++k) m.x.push_back(uniform(random));
+  m.add_term("rows", program.str().c_str());
+  for (std::uint32_t i = 0; i < kPoints; ++i) m.add_row(0, {0, 1, 2 + i}, {0.01 * uniform(random)});
+  return m;
+}
+
 struct Steps {
   std::vector<int> iterations;
   std::vector<double> step;
@@ -132,8 +158,8 @@ Steps steps_of(const OwnedModel& m, const EngineOptions& options,
 
 TEST_F(VulkanListed, StepsHaveTheBitsOfTheCpu) {
   TG_NEEDS(float64);
-  const OwnedModel shared = shared_blocks_model(), springs = springs_model(300, 900),
-                   sheet = pulled_sheet_model(14);
+  const OwnedModel shared = shared_blocks_model(), rows_of_one = many_rows_model(),
+                   springs = springs_model(300, 900), sheet = pulled_sheet_model(14);
   OwnedModel masked = pulled_sheet_model(14);
   masked.model.constant.assign(masked.x.size(), 0);
   for (const std::size_t k : {3, 4, 5, 100, 400}) masked.model.constant[k] = 1;
@@ -143,6 +169,7 @@ TEST_F(VulkanListed, StepsHaveTheBitsOfTheCpu) {
     Preconditioner preconditioner = Preconditioner::block_jacobi;
     bool coarse = false;
   } rows[] = {{"long lists", shared},
+              {"many rows", rows_of_one},
               {"fixed scalars", masked},
               {"two levels", sheet, Preconditioner::two_level, true},
               {"springs", springs}};
