@@ -479,6 +479,7 @@ Tensor elu(const Tensor& a, double scale) {
 Tensor elu(const Tensor& a) { return elu(a, 1); }
 Tensor pow(const Tensor& a, double exponent) {
   detail::state_of("pow", a);
+  if (exponent == 0) return detail::full_like(a, 1);
   return map([exponent](Value v) { return topograd::pow(v, exponent); }, a);
 }
 Tensor clamp(const Tensor& a, double low, double high) {

@@ -56,6 +56,7 @@ void check_elementwise(const Device& device) {
   const Tensor c = tensor({-2, -0.5, 0, 3}, {4}).to(device);
   expect_near(pow(c, 2), {4, 0.25, 0, 9}, kF32, "squares");
   expect_near(pow(c, 3.0), {-8, -0.125, 0, 27}, kF32, "cubes");
+  expect_near(pow(c, 0.0), {1, 1, 1, 1}, kF32, "ones");
   expect_near(pow(2.0, c), {0.25, std::sqrt(0.5), 1, 8}, kF32, "powers of two");
   EXPECT_TRUE(std::isnan(pow(c, 0.5).values()[0]));
   expect_near(clamp(c, -1, 2), {-1, -0.5, 0, 2}, 0, "clamp");
