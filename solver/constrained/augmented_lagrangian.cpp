@@ -1,6 +1,7 @@
 // Multipliers, penalties, and when to stop.
 #include "augmented_lagrangian.hpp"
 
+#include "../step_control/convergence.hpp"
 #include "constraint_values.hpp"
 
 #include <algorithm>
@@ -28,11 +29,19 @@ constexpr double kRoundingShare = 0.1;
 constexpr double kLeastShare = 1e-14;
 // A minimisation that reduces the gradient to this share has done its work, whatever ended it.
 constexpr double kSolved = 1e-3;
+// Units of unknowns follow the point, so that a gradient that met the tolerance may be larger by so
+// much afterwards.
+constexpr double kOfUnits = 10;
 // One that leaves this share of it has done nothing, and the next one with the same numbers would
 // do no more: multipliers follow.
 constexpr double kIdle = 0.9;
+// Change of the cost, in units of its rounding, that is none.
+constexpr double kSameCost = 100;
 // A violation that a step takes below this share is not least.
 constexpr double kFallsOn = 0.9;
+// A way back to a point that met every constraint multiplies the first μ by this, so often.
+constexpr double kGrowthBack = 1000;
+constexpr int kMostReturns = 3;
 
 }  // namespace
 
@@ -65,6 +74,8 @@ void AugmentedLagrangian::start() {
   chosen_ = rule_.mu;
   at.asked = run_.options.initial_penalty;
   rule_.start(at);
+  first_ = rule_.mu;
+  run_.keep_if_met();
   set_multipliers();
   bound_ = kFirstBound * begin_;
 }
@@ -78,6 +89,8 @@ void AugmentedLagrangian::set_multipliers() {
   run_.penalties.set_shifts(shift_);
   run_.penalties.set_scales(run_.scale);  // branches may have moved rows to other topologies
   begin_ = run_.projected_max(run_.gradient());
+  begin_cost_ = run_.cost();
+  begin_x_.assign(run_.inner.point().begin(), run_.inner.point().end());
 }
 
 /// Examines the point of the last minimisation.
@@ -103,6 +116,7 @@ void AugmentedLagrangian::look() {
   run_.measure(run_.objective_gradient());
   run_.penalties.set_weight(weight);
   run_.measure_rows();
+  run_.keep_if_met();
   run_.measure_stationarity(gradient);
   reached_ = run_.stationarity;
   if (progress_ == 0 && reached_ > run_.gradient_bound()) balance(std::move(gradient));
@@ -121,6 +135,19 @@ void AugmentedLagrangian::balance(std::vector<double> gradient) {
     if (!run_.fixed[row] && (run_.equality[row] || run_.multipliers[row] > 0))
       active.push_back(row);
   balance_multipliers(run_, active, std::move(gradient));
+}
+
+/// Rounding may carry a minimisation to a larger gradient at the same cost, where rows are met and
+/// only the gradient is left to fall: then the point where it began is better.
+void AugmentedLagrangian::keep_better() {
+  const bool limited = run_.summary.termination == Termination::NO_CONVERGENCE;
+  if (limited || progress_ > 0 || !(reached_ > begin_)) return;
+  if (!run_.gradients.nearly(begin_, run_.options.kkt_tolerance)) return;
+  const double size = std::max(std::abs(begin_cost_), std::abs(run_.objective));
+  const double rounding = kSameCost * rounding_unit(run_.options.precision) * size;
+  if (begin_cost_ - run_.cost() > rounding) return;
+  run_.inner.move(begin_x_);
+  look();
 }
 
 bool AugmentedLagrangian::converged() {
@@ -164,13 +191,17 @@ bool AugmentedLagrangian::bound_penalty() {
 }
 
 void AugmentedLagrangian::update() {
+  if (stuck_ && may_go_back()) return go_back();
   if (bound_penalty()) return;
   const bool limited = run_.summary.termination == Termination::NO_CONVERGENCE;
   // A minimisation that rounding has ended is solved as well as it can be.
   const double least = limited ? 0 : rule_.mu * run_.gradient_rounding;
-  const bool solved = reached_ <= std::max({bound_, kSolved * begin_, least});
+  const double bound = limited ? bound_ : kOfUnits * bound_;
+  const bool solved = reached_ <= std::max({bound, kSolved * begin_, least});
   rule_.largest = std::min(ceiling_, run_.largest_penalty());
-  if (!solved && limited) return go_on();
+  // Nor does one go on that has done nothing, unless μ is larger than it would be chosen.
+  const bool idle = reached_ >= kIdle * begin_ && !(run_.options.initial_penalty > chosen_);
+  if (!solved && limited && !idle) return go_on();
   failed_ = 0;
   if (!solved && run_.nearly_feasible() && progress_ > rule_.before / 2 && !retreated_)
     retreated_ = lower_penalty(0);
@@ -202,11 +233,28 @@ void AugmentedLagrangian::leave_multipliers() {
 
 /// Penalties grew in vain, and the violation is at a minimum of its own.
 bool AugmentedLagrangian::infeasible() {
-  if (!rule_.in_vain() || run_.nearly_feasible()) return false;
+  stuck_ = rule_.in_vain() && !run_.nearly_feasible();
+  if (!stuck_ || may_go_back()) return false;
   const bool least = run_.violation_is_least(1, 1, std::vector<double>(shift_.size(), 0.0));
   run_.penalties.set_weight(std::sqrt(rule_.mu));  // update() decides about the next multipliers
   run_.penalties.set_shifts(shift_);
   return least && violation_left(run_) > kFallsOn && !run_.violation_falls_beside();
+}
+
+bool AugmentedLagrangian::may_go_back() const {
+  return !run_.met().empty() && returns_ < kMostReturns;
+}
+
+/// From where penalties grow in vain to the last point that met every constraint. From there f + μ
+/// ½ ‖d c‖² falls, so that a violation is small if μ is large.
+void AugmentedLagrangian::go_back() {
+  ++returns_;
+  run_.inner.move(run_.met());
+  rule_.mu = first_ = kGrowthBack * first_;
+  rule_.forget();
+  std::ranges::fill(run_.multipliers, 0.0);
+  set_multipliers();
+  bound_ = kFirstBound * begin_;
 }
 
 void AugmentedLagrangian::run() {
@@ -218,6 +266,7 @@ void AugmentedLagrangian::run() {
     run_.inner.minimize(bound_, run_.units.now(), run_.gradients.idle() % 2 == 1);
     ++out.outer_iterations;
     look();
+    keep_better();
     over = run_.ended([this] { return converged(); }, [this] { return infeasible(); });
     if (!over) update();
   }

@@ -20,7 +20,8 @@ namespace topograd {
 /// reduce its gradient to a tenth at least. Where rows are met, but the gradient is not small
 /// because x cannot be rounded finely enough for λ = μ d (s − d c), λ are fitted to the gradient. A
 /// violation that μ does not reduce at a stationary point of its own ends the solve with
-/// Termination::INFEASIBLE.
+/// Termination::INFEASIBLE; if an earlier point met every constraint, the solve goes back there and
+/// on with a larger first μ.
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 17.4; Conn, Gould, Toint,
 /// LANCELOT (1992); the rule for μ and its first value: Birgin & Martínez, Practical Augmented
@@ -39,8 +40,11 @@ class AugmentedLagrangian {
   void start();
   void set_multipliers();
   void look();
+  void keep_better();
   void update();
   void go_on();
+  bool may_go_back() const;
+  void go_back();
   bool bound_penalty();
   bool lower_penalty(double least);
   void balance(std::vector<double> gradient);
@@ -54,8 +58,13 @@ class AugmentedLagrangian {
   std::vector<double> c_;               // by row
   double bound_ = 0;                    // of the next minimisation's gradient
   double begin_ = 0, reached_ = 0;      // max |gradient| where a minimisation begins, and ended
-  double chosen_ = 0;                   // the first μ, where none is asked for
+  double begin_cost_ = 0;               // of the whole, there
+  std::vector<double> begin_x_;
+  double chosen_ = 0;  // the first μ, where none is asked for
   double ceiling_ = std::numeric_limits<double>::infinity();  // of μ after it has fallen
+  double first_ = 0;        // μ after the start, or after the last way back
+  bool stuck_ = false;      // penalties have grown in vain
+  int returns_ = 0;         // ways back to a point that met every constraint
   bool retreated_ = false;  // μ has fallen because rounding ended a minimisation
   int failed_ = 0;          // minimisations in a row that used up their steps in vain
   double progress_ = 0;  // max d |min(c, λ / (μ d²))| of the rows that are not met; 0: all are

@@ -84,6 +84,7 @@ bool Barrier::start() {
   }
   run_.penalties.set_shifts(shift_);
   if (run_.refuse_fixed() || refuse_outside()) return false;
+  run_.keep_if_met();
   run_.penalties.set_weights(1, 0);
   run_.start(gradient, run_.gradient());
   rule_.start({.asked = run_.options.initial_penalty,
@@ -179,6 +180,7 @@ void Barrier::look() {
   std::vector<double> gradient = run_.gradient();
   run_.measure(run_.objective_gradient());
   run_.measure_rows();
+  run_.keep_if_met();
   if (mu_ <= kNearEnd * least_barrier()) sharpen(gradient);
   run_.measure_stationarity(gradient);
   if (progress_ == 0 && run_.stationarity > run_.gradient_bound()) balance(std::move(gradient));

@@ -313,6 +313,12 @@ double ConstrainedRun::largest_penalty() const {
                                : std::numeric_limits<double>::infinity();
 }
 
+double ConstrainedRun::cost() {
+  double out = 0;
+  runtime::evaluate(inner.engine(runtime::Pass::cost), {.cost = &out});
+  return out;
+}
+
 std::vector<double> ConstrainedRun::gradient() {
   std::vector<double> out(model.model.scalars);
   runtime::evaluate(inner.engine(runtime::Pass::gradient), {.gradient = out});
@@ -487,6 +493,12 @@ bool ConstrainedRun::nearly_feasible() const {
          std::sqrt(options.constraint_tolerance) * std::clamp(first_distance, 1e-4, 1.0);
 }
 
+void ConstrainedRun::keep_if_met() {
+  for (std::size_t row = 0; row < rows(); ++row)
+    if (!(violation[row] <= std::min(options.constraint_tolerance, tolerance(row)))) return;
+  met_.assign(inner.point().begin(), inner.point().end());
+}
+
 double ConstrainedRun::largest_distance() const {
   double most = 0;
   for (std::size_t row = 0; row < rows(); ++row) most = std::max(most, scale[row] * violation[row]);
@@ -562,10 +574,16 @@ void ConstrainedRun::finish_converged() {
 
 void ConstrainedRun::finish_infeasible() {
   const std::size_t worst = worst_row();
+  const std::string least =
+      short_text(violation[worst]) + " where the violation of all constraints is least";
+  if (!met_.empty()) {
+    finish(Termination::NO_CONVERGENCE, name_of(worst) + " is violated by " + least +
+                                            ", although an earlier point met all of them: start "
+                                            "there, with a larger initial_penalty");
+    return;
+  }
   summary.constrained.infeasible = name_of(worst);
-  finish(Termination::INFEASIBLE, name_of(worst) + " cannot be met: it is violated by " +
-                                      short_text(violation[worst]) +
-                                      " where the violation of all constraints is least");
+  finish(Termination::INFEASIBLE, name_of(worst) + " cannot be met: it is violated by " + least);
 }
 
 void ConstrainedRun::finish_unconverged() {

@@ -152,8 +152,11 @@ class Stationarity {
   bool reached(double gradient, double tolerance) {
     idle_ = gradient < least_ / 2 ? 0 : idle_ + 1;
     least_ = std::min(least_, gradient);
-    const bool rounding = idle_ >= kMostIdle && gradient <= kNearly * bound(tolerance);
-    return gradient <= bound(tolerance) || rounding;
+    return gradient <= bound(tolerance) || (idle_ >= kMostIdle && nearly(gradient, tolerance));
+  }
+  /// Rounding may be the reason that it does not meet the tolerance.
+  bool nearly(double gradient, double tolerance) const {
+    return gradient <= kNearly * bound(tolerance);
   }
   /// Minimisations since the gradient of feasible points fell.
   int idle() const { return idle_; }
@@ -214,7 +217,8 @@ struct ConstrainedRun {
   /// objective's.
   double largest_penalty() const;
 
-  /// The gradient of the whole cost, with the present weights and shifts.
+  /// The whole cost and its gradient, with the present weights and shifts.
+  double cost();
   std::vector<double> gradient();
   /// The gradient of the objective alone; `objective` is its value. Weights become 0.
   std::vector<double> objective_gradient();
@@ -266,6 +270,10 @@ struct ConstrainedRun {
   bool stopped() const;
   /// What violation there is comes from tolerances and rounding.
   bool nearly_feasible() const;
+  /// Keeps the present point if it meets every constraint: then the problem is not infeasible.
+  void keep_if_met();
+  /// The last point that met every constraint; empty: there was none.
+  std::span<const double> met() const { return met_; }
   /// The violation is at a minimum of its own: its gradient alone vanishes.
   ///
   ///   weight, inequalities  weights of equalities and inequalities
@@ -281,6 +289,7 @@ struct ConstrainedRun {
   bool ended(const std::function<bool()>& converged, const std::function<bool()>& infeasible);
   void finish(Termination termination, std::string message);
   void finish_converged();
+  /// INFEASIBLE, or NO_CONVERGENCE if a point has met every constraint.
   void finish_infeasible();
   void finish_unconverged();
   std::string name_of(std::size_t row) const;
@@ -302,6 +311,7 @@ struct ConstrainedRun {
   ///   farthest  max d |c|, which serves where nothing is violated and ∇²f v is 0
   void measure_curvature(std::span<const double> gradient, double farthest);
 
+  std::vector<double> met_;
   double first_promise_ = 0;   // largest |∇f_i| times the largest d |c|, at the start
   std::vector<double> norms_;  // by row: the largest ‖∇c‖ so far
 };

@@ -755,6 +755,36 @@ TEST(Constrained, TheGreatestViolationIsNotTheLeast) {
   }
 }
 
+// x³ − 3 x + 3 has one root, and a least violation of 1 at x = 1, between the root and the minimum
+// of the objective.
+TEST(Constrained, AProblemThatWasMetIsNotInfeasible) {
+  constexpr double kRoot = -2.1038034027355365;  // −2 cosh(acosh(3/2) / 3)
+  for (const double unit : {1e-6, 1.0, 1e6}) {
+    for (const double penalty : {1e-3, 1e-1, 1.0, 0.0}) {
+      SCOPED_TRACE(std::to_string(unit) + ", " + std::to_string(penalty));
+      std::vector<double> x = {kRoot};
+      Problem problem;
+      const Parameters u = problem.add_parameters(x);
+      problem.add_residual(10 * unit * (u[0] - 2.0));
+      problem.add_equality(u[0] * square(u[0]) - 3 * u[0] + 3.0);
+      SolverOptions options;
+      options.initial_penalty = penalty * unit * unit;
+      const Summary s = solve(problem, options);
+      EXPECT_EQ(s.termination, Termination::CONVERGENCE) << s.message;
+      EXPECT_NEAR(x[0], kRoot, kClose);
+    }
+  }
+  // From the other side the root is not found, and no point says that there is one.
+  std::vector<double> x = {2};
+  Problem problem;
+  const Parameters u = problem.add_parameters(x);
+  problem.add_residual(u[0] - 2.0);
+  problem.add_equality(u[0] * square(u[0]) - 3 * u[0] + 3.0);
+  const Summary s = solve(problem);
+  EXPECT_EQ(s.termination, Termination::INFEASIBLE) << s.message;
+  EXPECT_NEAR(x[0], 1, 1e-2);
+}
+
 // The least force that moves a mass from 0 to 1 in a second, in steps: the squares of its Euler
 // steps are hardly seen in the gradient of the violation, which was called the least one.
 TEST(Constrained, RowsThatAreNearlyDependentCanBeMet) {
