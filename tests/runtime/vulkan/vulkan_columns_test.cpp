@@ -51,7 +51,8 @@ class VulkanColumns : public VulkanTest {
   VulkanColumns() { runtime::vulkan::set_flexible_columns(true); }
   ~VulkanColumns() override { runtime::vulkan::set_flexible_columns(std::nullopt); }
 
-  static std::unique_ptr<Engine> open(const OwnedModel& m, runtime::EngineOptions options = {}) {
+  static std::unique_ptr<Engine> open(const OwnedModel& m,
+                                      const runtime::EngineOptions& options = {}) {
     return runtime::vulkan::make_vulkan_engine(m.model, options);
   }
 

@@ -66,7 +66,7 @@ const Case kCases[] = {{"springs of one workgroup", springs, 12},
 
 class VulkanEngineTest : public VulkanTest {
  protected:
-  static std::unique_ptr<Engine> open(const OwnedModel& m, EngineOptions options = {}) {
+  static std::unique_ptr<Engine> open(const OwnedModel& m, const EngineOptions& options = {}) {
     std::unique_ptr<Engine> engine = runtime::vulkan::make_vulkan_engine(m.model, options);
     engine->set_point(m.x);
     return engine;
