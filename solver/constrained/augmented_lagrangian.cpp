@@ -89,8 +89,6 @@ void AugmentedLagrangian::set_multipliers() {
   run_.penalties.set_shifts(shift_);
   run_.penalties.set_scales(run_.scale);  // branches may have moved rows to other topologies
   begin_ = run_.projected_max(run_.gradient());
-  begin_cost_ = run_.cost();
-  begin_x_.assign(run_.inner.point().begin(), run_.inner.point().end());
 }
 
 /// Examines the point of the last minimisation.
@@ -137,16 +135,23 @@ void AugmentedLagrangian::balance(std::vector<double> gradient) {
   balance_multipliers(run_, active, std::move(gradient));
 }
 
-/// Rounding may carry a minimisation to a larger gradient at the same cost, where rows are met and
-/// only the gradient is left to fall: then the point where it began is better.
-void AugmentedLagrangian::keep_better() {
+/// Minimises, and examines the point. Near the end rounding may carry a minimisation to a larger
+/// gradient at the same cost, where rows are met and only the gradient is left to fall: then the
+/// point where it began is better.
+void AugmentedLagrangian::minimize() {
+  const bool near = run_.gradients.nearly(begin_, run_.options.kkt_tolerance);
+  const double cost = near ? run_.cost() : 0;
+  std::vector<double> x;
+  if (near) x.assign(run_.inner.point().begin(), run_.inner.point().end());
+  run_.inner.minimize(bound_, run_.units.now(), run_.gradients.idle() % 2 == 1);
+  ++run_.summary.constrained.outer_iterations;
+  look();
   const bool limited = run_.summary.termination == Termination::NO_CONVERGENCE;
-  if (limited || progress_ > 0 || !(reached_ > begin_)) return;
-  if (!run_.gradients.nearly(begin_, run_.options.kkt_tolerance)) return;
-  const double size = std::max(std::abs(begin_cost_), std::abs(run_.objective));
+  if (!near || limited || progress_ > 0 || !(reached_ > begin_)) return;
+  const double size = std::max(std::abs(cost), std::abs(run_.objective));
   const double rounding = kSameCost * rounding_unit(run_.options.precision) * size;
-  if (begin_cost_ - run_.cost() > rounding) return;
-  run_.inner.move(begin_x_);
+  if (cost - run_.cost() > rounding) return;
+  run_.inner.move(x);
   look();
 }
 
@@ -191,7 +196,7 @@ bool AugmentedLagrangian::bound_penalty() {
 }
 
 void AugmentedLagrangian::update() {
-  if (stuck_ && may_go_back()) return go_back();
+  if (in_vain() && may_go_back()) return go_back();
   if (bound_penalty()) return;
   const bool limited = run_.summary.termination == Termination::NO_CONVERGENCE;
   // A minimisation that rounding has ended is solved as well as it can be.
@@ -231,10 +236,11 @@ void AugmentedLagrangian::leave_multipliers() {
   run_.penalties.set_shifts(shift_);
 }
 
+bool AugmentedLagrangian::in_vain() const { return rule_.in_vain() && !run_.nearly_feasible(); }
+
 /// Penalties grew in vain, and the violation is at a minimum of its own.
 bool AugmentedLagrangian::infeasible() {
-  stuck_ = rule_.in_vain() && !run_.nearly_feasible();
-  if (!stuck_ || may_go_back()) return false;
+  if (!in_vain() || may_go_back()) return false;
   const bool least = run_.violation_is_least(1, 1, std::vector<double>(shift_.size(), 0.0));
   run_.penalties.set_weight(std::sqrt(rule_.mu));  // update() decides about the next multipliers
   run_.penalties.set_shifts(shift_);
@@ -263,10 +269,7 @@ void AugmentedLagrangian::run() {
   ConstrainedSummary& out = run_.summary.constrained;
   bool over = run_.refuse_fixed();
   while (!over) {
-    run_.inner.minimize(bound_, run_.units.now(), run_.gradients.idle() % 2 == 1);
-    ++out.outer_iterations;
-    look();
-    keep_better();
+    minimize();
     over = run_.ended([this] { return converged(); }, [this] { return infeasible(); });
     if (!over) update();
   }

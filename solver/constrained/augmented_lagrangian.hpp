@@ -40,9 +40,10 @@ class AugmentedLagrangian {
   void start();
   void set_multipliers();
   void look();
-  void keep_better();
+  void minimize();
   void update();
   void go_on();
+  bool in_vain() const;
   bool may_go_back() const;
   void go_back();
   bool bound_penalty();
@@ -58,12 +59,9 @@ class AugmentedLagrangian {
   std::vector<double> c_;               // by row
   double bound_ = 0;                    // of the next minimisation's gradient
   double begin_ = 0, reached_ = 0;      // max |gradient| where a minimisation begins, and ended
-  double begin_cost_ = 0;               // of the whole, there
-  std::vector<double> begin_x_;
-  double chosen_ = 0;  // the first μ, where none is asked for
+  double chosen_ = 0;                   // the first μ, where none is asked for
   double ceiling_ = std::numeric_limits<double>::infinity();  // of μ after it has fallen
   double first_ = 0;        // μ after the start, or after the last way back
-  bool stuck_ = false;      // penalties have grown in vain
   int returns_ = 0;         // ways back to a point that met every constraint
   bool retreated_ = false;  // μ has fallen because rounding ended a minimisation
   int failed_ = 0;          // minimisations in a row that used up their steps in vain
